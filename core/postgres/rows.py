@@ -58,10 +58,8 @@ class QueuedRows:
     # --- batches --------------------------------------------------------------------------------------------------
 
     def open_batch(self, batch: QueuedBatch) -> None:
-        """Adds a batch. A batch that already has this id is continued with the new ceilings, even if it was stopped.
-
-        Its waiting rows are dropped; the caller then queues the rows that it still requests. If no row is running, the
-        batch's spending is set to the sum over its rows.
+        """Adds a batch, or continues the one with this id, even if it was stopped, with new ceilings and without
+        waiting rows.
         """
         values = (batch.id, batch.file, batch.mode, *batch.most, batch.until)
 
@@ -92,11 +90,8 @@ class QueuedRows:
         )
 
     def queue_rows(self, batch: str, jobs: Sequence[Mapping[str, Any]]) -> None:
-        """Queues new, failed and dropped rows. Other rows keep their status. Done rows no longer count as collected.
-
-        Args:
-            batch: the id of an existing batch.
-            jobs: the jobs of the rows, each with a ``key`` and a ``number``.
+        """Queues new, failed and dropped rows; other rows keep their status, but done rows no longer count as
+        collected.
         """
         lines = [(job["key"], batch, job["number"], json.dumps(job)) for job in jobs]
 
@@ -203,10 +198,8 @@ class QueuedRows:
         return found
 
     def batches(self) -> list[dict[str, Any]]:
-        """All batches, newest first, each with ``id``, ``file``, ``made`` (seconds since 1970) and ``stopped``.
-
-        ``rows`` has the number of rows by status, and ``spent`` the spending stored with the outcomes: tokens, USD and
-        calls. ``unpriced`` is the number of rows with calls, but without USD: their price is unknown or 0.
+        """All batches, newest first: rows by status, spending (tokens, USD, calls), and rows with calls but without
+        USD.
         """
 
         def job(cursor: Any) -> list[dict[str, Any]]:
@@ -273,11 +266,7 @@ class QueuedRows:
         self._do(lambda cursor: cursor.execute("DELETE FROM moot.batches WHERE id = %s", (batch,)))
 
     def find(self, beginning: str) -> str:
-        """The id of the only batch whose id begins with this text.
-
-        Raises:
-            UserError: there is no such batch, or there are several.
-        """
+        """The id of the only batch whose id begins with this text."""
         query = "SELECT id FROM moot.batches WHERE starts_with(id, %s)"
         found = [id for (id,) in self._do(lambda cursor: cursor.execute(query, (beginning,)).fetchall())]
         if len(found) != 1:
@@ -300,10 +289,7 @@ class QueuedRows:
         return int(self._do(lambda cursor: cursor.execute(query, values).fetchone())[0])
 
     def heartbeat(self, worker: int, keys: Sequence[str]) -> bool:
-        """Records the heartbeat of a worker that runs the rows ``keys``; false if the worker was removed as dead.
-
-        Overdue running rows of the worker that are not in ``keys`` wait again.
-        """
+        """Records the heartbeat of a worker that runs the rows ``keys``; false if the worker was removed as dead."""
 
         def job(cursor: Any) -> bool:
             cursor.execute("UPDATE moot.workers SET seen = now() WHERE id = %s", (worker,))
@@ -387,12 +373,8 @@ class QueuedRows:
         return bool(self._do(lambda cursor: cursor.execute(query, values).rowcount))
 
     def requeue_lost(self, lost: Mapping[str, Any]) -> int:
-        """Queues the rows of dead workers again, and returns the number of these rows.
-
-        An overdue waiting row whose procrastinate job was lost gets a new job, unless the row's batch is stopped.
-
-        Args:
-            lost: the outcome for rows that have lost `MOST_LOSSES` workers. These rows fail, and are not counted.
+        """Queues the rows of dead workers again; returns their number, without rows that end as ``lost`` after
+        `MOST_LOSSES`.
         """
 
         def job(cursor: Any) -> int:
@@ -414,6 +396,7 @@ class QueuedRows:
                 "ORDER BY touched LIMIT %s",
                 (CHECKED_ROWS,),
             )
+            # Their procrastinate jobs were lost, so they get new ones.
             overdue = [key for (key,) in cursor.fetchall()]
             self._notify(cursor, f"status = 'waiting' AND key = ANY(%s) AND {not_stopped}", ([*keys, *overdue],))
             return len(keys)
@@ -423,16 +406,8 @@ class QueuedRows:
     # --- ceilings of a batch ---------------------------------------------------------------------------------------
 
     def lease(self, batch: str, least: Spent, need: Spent) -> tuple[Spent, Spent]:
-        """Leases a part of the rest of a batch's budget.
-
-        Args:
-            batch: the id of an existing batch.
-            least: the smallest lease. If less than this is left of tokens, USD or calls, nothing is leased.
-            need: the maximum spending of one call. The lease is `BLOCK` times ``need``, but at most `1 / PARTS` of the
-                rest. The lease is never less than ``least``.
-
-        Returns:
-            The leased amounts (all zero if too little is left), and the amounts that are left after the lease.
+        """Leases `BLOCK` calls' ``need``, but not more than `1 / PARTS` of a batch's rest, or ``least``; returns lease
+        and new rest.
         """
 
         def job(cursor: Any) -> tuple[Spent, Spent]:
@@ -443,6 +418,7 @@ class QueuedRows:
             )
             left = cursor.fetchone()
             if any(few > room + 1e-9 for few, room in zip(least, left, strict=True)):
+                # too little is left
                 return (0, 0, 0), left
             tokens, usd, calls = (room / PARTS if room < math.inf else room for room in left)
             parts = (tokens, usd, calls if calls == math.inf else math.floor(calls))

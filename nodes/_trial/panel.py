@@ -58,7 +58,9 @@ LABELS_OF_VERDICTS: dict[Verdict, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def verdict_labels(task: Task, given: Mapping[Verdict, str] | None = None) -> dict[Verdict, str]:
-    """The task's label for each verdict, as ``given`` or by meaning; only INCONCLUSIVE may have none (else a UserError)."""
+    """The task's label for each verdict, as ``given`` or by meaning; only INCONCLUSIVE may have none (else a
+    UserError).
+    """
     given = given or {}
     known = set(map(fold_label, task["labels"]))
     if strange := [label for label in given.values() if fold_label(label) not in known]:
