@@ -45,9 +45,7 @@ _serving: _Serving | None = None
 
 @contextmanager
 def serving_callers(usual: Mapping[str, Any], *, any_model: bool = False) -> Iterator[None]:
-    """Context manager in which this process is a server, whose callers may name only what the operator lists, or
-    `any_model`.
-    """
+    """A context in which this process is a server, whose callers may name only what the operator lists."""
     global _serving
     before, _serving = (
         _serving,
@@ -65,14 +63,12 @@ def serves_callers() -> bool:
 
 
 def names_in_variable(variable: str) -> Collection[str]:
-    """The names in an environment variable with a comma-separated list. Blank names are left out."""
+    """The names, without blank ones, in an environment variable with a comma-separated list."""
     return [name for part in os.environ.get(variable, "").split(",") if (name := part.strip())]
 
 
 def check_model(name: str, setting: str) -> None:
-    """Refuses, on a server, a model of this machine (or its folder) that is neither in `SHIPPED` nor in
-    ``MOOT_EMBEDDERS``.
-    """
+    """Refuses a model of this machine that a server lists neither in `SHIPPED` nor in ``MOOT_EMBEDDERS``."""
     allowed = (*SHIPPED, *names_in_variable(MODELS))
     if not serves_callers() or name in allowed or (_serving and name in _serving.usual):
         return
@@ -85,14 +81,14 @@ def check_model(name: str, setting: str) -> None:
 
 
 def check_called_model(name: str, variables: Collection[str], setting: str = "model") -> None:
-    """Refuses, on a server, a model (``provider:name``) behind an endpoint that is not listed, or not set up if none
-    is.
+    """Refuses a model (``provider:name``) that a server does not list or, without a list, has no provider set up
+    for.
     """
     provider, listed = name.partition(":")[0], names_in_variable(CALLED_MODELS)
     own = _serving or _Serving()
     if not serves_callers() or name in own.usual or {name, f"{provider}:*"} & {*listed}:
         return
-    # Only providers that can be called without a key name variables; the others need a key.
+    # ``variables`` is empty for providers that need a key: without it, they cannot be called anyway.
     is_set_up = not variables or any(os.environ.get(one, "").strip() for one in variables)
     if not listed and (own.any_model or is_set_up):
         return
@@ -174,9 +170,7 @@ def variables_of(provider: str) -> tuple[str, ...]:
 
 
 def check_source(given: str) -> None:
-    """Refuses, on a server, the ``MODULE:ATTRIBUTE`` of a LangChain retriever that ``MOOT_LANGCHAIN_SOURCES`` does not
-    list.
-    """
+    """Refuses a LangChain retriever (``MODULE:ATTRIBUTE``) that is not in a server's ``MOOT_LANGCHAIN_SOURCES``."""
     if serves_callers() and given not in names_in_variable(SOURCES):
         raise UserError(
             f"The retriever {f'langchain:{given}'!r} is not listed by this server. Add it to the server's {SOURCES}.",

@@ -151,7 +151,7 @@ def value_of(name: str) -> Any:
 
 
 def operators_model() -> str | None:
-    """The model of the environment variable MOOT_MODEL; None if it is not set. It is the default of every debate."""
+    """The model of the environment variable MOOT_MODEL, the default of every debate; None if it is not set."""
     return os.environ.get(KEYS["model"].variable, "").strip() or None
 
 
@@ -161,7 +161,7 @@ def usual_settings() -> dict[str, Any]:
 
 
 def load_env_file(named: Path | None) -> None:
-    """Loads the file of environment variables that is named, or that MOOT_ENV_FILE or the configuration names;
+    """Loads the file of environment variables that is named here, in MOOT_ENV_FILE or in the configuration;
     blocking.
     """
     configured = os.environ.get(KEYS["env_file"].variable, "").strip() or (

@@ -34,9 +34,7 @@ def without_escape(text: str) -> str:
 
 
 def read_bounded(path: Path, most: int) -> bytes:
-    """Reads a regular file of at most ``most`` bytes; an OSError, without waiting, for a pipe, a device or more;
-    blocking.
-    """
+    """Reads a regular file of at most ``most`` bytes; anything else is an OSError, without waiting; blocking."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -53,7 +51,7 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
     # If the path is a link, its target is written; only a new file becomes ``private``.
     path, old = Path(os.path.realpath(path)), _mode(path)
     if old is not None and not stat.S_ISREG(old):
-        # a device or a pipe, such as ``/dev/stdout``
+        # A device or a pipe, such as ``/dev/stdout``
         path.write_bytes(data)
         return
     fresh = _temporary_path(path)
@@ -84,9 +82,7 @@ def check_digest(path: Path, sha256: str) -> None:
 
 @contextmanager
 def exclusive_folder(folder: Path, who: str, lock: str, file: str = "") -> Iterator[None]:
-    """Context manager that locks a folder (created if missing) with a lock file; ``who`` is a noun for the error's
-    text.
-    """
+    """Context manager that locks a folder, which is created if it is missing; ``who`` is a noun for the error."""
     from filelock import FileLock, Timeout
 
     folder_lock = FileLock(folder / lock)
@@ -124,9 +120,7 @@ def check_writable(file: Path) -> None:
 
 
 def write_error(file: Path | str, error: OSError) -> MootError:
-    """The error for a file that could not be written: a WorldError if the disk is full or fails, otherwise a
-    UserError.
-    """
+    """The error for a file that could not be written: WorldError if the disk is full or fails, else UserError."""
     if error.errno in DISK_ERRORS:
         detail = f"{file} cannot be written ({error.strerror}). Free disk space, or name a file on another disk."
         return WorldError(detail, kind="not_written")
@@ -139,9 +133,7 @@ def write_error(file: Path | str, error: OSError) -> MootError:
 
 
 def check_home(what: str, part: str = "") -> None:
-    """Checks, before the work begins, that moot's home folder, or a part of it, can be written; creates it;
-    blocking.
-    """
+    """Checks, before the work begins, that (a part of) moot's home folder can be created and written; blocking."""
     folder = moot_home() / part
     try:
         private_folder(folder)
@@ -153,9 +145,7 @@ def check_home(what: str, part: str = "") -> None:
 
 
 def storage_error(what: str, folder: Path, error: OSError) -> MootError:
-    """The error for data that could not be stored in the home folder; ``what`` is the subject of its text, like
-    "Debates".
-    """
+    """The error for data that could not be stored in the home folder; ``what`` is the subject of its text."""
     text = f"{what} cannot be stored in {folder} ({error.strerror})."
     if error.errno in DISK_ERRORS:
         return WorldError(f"{text} Free disk space, or set MOOT_HOME to a folder on another disk.", kind="not_written")

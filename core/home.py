@@ -22,9 +22,7 @@ _outer_umask = 0
 
 
 def moot_home() -> Path:
-    """The folder ``$MOOT_HOME`` or, if that is unset or empty, moot's folder among the user's data; it need not
-    exist.
-    """
+    """The folder ``$MOOT_HOME`` or, by default, moot's folder among the user's data; it need not exist."""
     home = os.environ.get("MOOT_HOME")
     if home:
         return Path(home)
@@ -59,9 +57,7 @@ def private_files() -> Iterator[None]:
 
 
 def tighten_home() -> None:
-    """Makes moot's files of this user in moot's home folder private, but only warns about the folder itself;
-    blocking.
-    """
+    """Makes moot's files in its home folder private, and warns if others may read the folder itself; blocking."""
     home = moot_home()
     if not home.exists():
         return
@@ -74,7 +70,7 @@ def tighten_home() -> None:
 
 
 def make_private(path: Path) -> None:
-    """Takes away the permissions of others for a file or a folder of this user. Other kinds of files are kept."""
+    """Takes away the permissions of others for a file or a folder of this user; other kinds of files are kept."""
     found = path.lstat()
     is_own = found.st_uid == os.getuid() if hasattr(os, "getuid") else False
     if is_own and found.st_mode & PRIVATE and (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):

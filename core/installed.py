@@ -30,7 +30,7 @@ class Plugins:
         self._loaded: dict[str, Any] = {}
 
     def names(self) -> list[str]:
-        """The names that packages declare, without moot's own names, in alphabetical order. No plugin is imported."""
+        """The names that packages declare, without moot's own, in alphabetical order; no plugin is imported."""
         return sorted(self._points.keys() - set(self._own))
 
     def has_any(self) -> bool:
@@ -42,9 +42,7 @@ class Plugins:
         return sorted(self._points.keys() & set(self._own))
 
     def check(self, name: str) -> None:
-        """Refuses a name that several packages declare, or one that is moot's own or not an identifier; undeclared
-        names pass.
-        """
+        """Refuses a name that packages declare, if it is moot's own, no identifier, or declared by several of them."""
         points = self._points.get(name, [])
         if points and name in self._own:
             raise self._point_error(points[0], f"moot has its own {name}. Rename the entry point")

@@ -28,9 +28,7 @@ def imported(name: str) -> Any:
 
 
 def import_extra(name: str, extra: str, needed_by: str, otherwise: str = "") -> Any:
-    """A module of an extra of moot, imported on first use; ``needed_by`` and ``otherwise`` are parts of the error's
-    text.
-    """
+    """A module of an extra of moot, imported on first use; ``needed_by`` is the subject of the error's text."""
     try:
         return imported(name)
     except ModuleNotFoundError as error:

@@ -41,9 +41,7 @@ Keys = tuple[tuple[str, str], ...]
 
 
 def environment_keys() -> Keys:
-    """The keys in the environment, also passwords in addresses, in the spellings of addresses and JSON; the longest
-    first.
-    """
+    """The keys in the environment in all their spellings, the longest first; also passwords in addresses."""
     return _find_keys(tuple(os.environ.items()))
 
 
@@ -62,7 +60,7 @@ def _find_keys(variables: tuple[tuple[str, str], ...]) -> Keys:
 
 
 def _secret_headers(lines: str) -> Iterator[str]:
-    """The last word of each secret header's value. Earlier words, such as ``Bearer``, name a scheme."""
+    """The last word of each secret header's value; earlier words, such as ``Bearer``, name a scheme."""
     for line in lines.splitlines():
         name, _, value = line.partition(":")
         if _marks_secret(name.strip()) and value.split():
@@ -96,9 +94,7 @@ def redact(text: str, keys: Keys | None = None) -> str:
 
 
 def hide_environment_keys(value: T, keys: Keys) -> T:
-    """Plain data, with the names in dicts, without the values of the environment's keys; other objects are
-    unchanged.
-    """
+    """Plain data without the values of the environment's keys; other objects, such as tuples, are unchanged."""
     if not keys:
         return value
     # Unlike `hide_secrets`, this keeps text that only looks like a key: debates may be about it. Quotes still match,
@@ -147,9 +143,7 @@ SHORTEST = 8
 
 
 def hide_secrets(value: Any, keys: Keys | None = None) -> Any:
-    """A copy of plain data without secrets; tuples and sets become lists, names texts, and other objects their
-    `repr`.
-    """
+    """A copy of plain data without secrets; other objects are replaced by their `repr` without secrets."""
     return _hide_secrets(value, environment_keys() if keys is None else keys, secret=False)
 
 
@@ -182,7 +176,7 @@ def _marks_secret(name: str) -> bool:
 
 @lru_cache(maxsize=1000)
 def _hide_secrets_in_long_text(text: str, keys: Keys) -> str:
-    """Hides all secrets in a text. Cached, because the traces of one debate contain the same texts many times."""
+    """Hides all secrets in a text; cached, because the traces of one debate contain the same texts many times."""
     text = redact(text, keys)
     for secret in SECRETS:
         text = secret.sub(rf"\g<1>{HIDDEN}", text)

@@ -73,9 +73,7 @@ class Embeddings(Protocol):
     async def embed(
         self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[list[str]], Awaitable[list[list[float]]]]
     ) -> list[list[float]]:
-        """The vectors of texts, in order; only those without a cached one (by ``parts``, which all keys share) are
-        made.
-        """
+        """The vectors of texts, in order; ``parts`` are what all keys share, and only uncached texts are embedded."""
         ...
 
 
@@ -84,12 +82,11 @@ embeddings: ContextVar[Embeddings | None] = ContextVar("embeddings", default=Non
 
 
 def ledger_path() -> Path:
-    """The path of the ledger's file."""
     return moot_home() / "ledger.sqlite"
 
 
 def open_ledger() -> CallLedger:
-    """This process's ledger. Its first operation opens the store of `use_ledger`, or by default `ledger_path`."""
+    """This process's ledger; its first operation opens the store of `use_ledger`, or by default `ledger_path`."""
     key = (os.getpid(), ledger_path())
     with _ledgers_lock:
         ledger = _ledgers.get(key)
@@ -103,9 +100,7 @@ _ledgers_lock = threading.Lock()
 
 
 def use_ledger(open_store: Callable[[], Any]) -> CallLedger:
-    """Makes this process store its debates in the store that is opened, not in the file at `ledger_path`; returns the
-    ledger.
-    """
+    """Makes this process store its debates in another store than the file at `ledger_path`."""
     # The store needs the methods of `LedgerFile` that are called, as `PostgresLedger` has them.
     key = (os.getpid(), ledger_path())
     with _ledgers_lock:
@@ -114,9 +109,7 @@ def use_ledger(open_store: Callable[[], Any]) -> CallLedger:
 
 
 class CallLedger:
-    """A ledger and its thread (see `open_ledger`); its methods may be called from any event loop, but not after
-    `close`.
-    """
+    """A ledger and its thread (see `open_ledger`); its methods may be called from any event loop."""
 
     def __init__(self, path: Path, open_store: Callable[[], Any] | None = None) -> None:
         self.path = path
@@ -151,9 +144,7 @@ class CallLedger:
         person: str | None = None,
         run: str | None = None,
     ) -> DebateStart:
-        """Records that a debate begins, before the debate's first call; ``adopt`` resumes the newest equal one that did
-        not end.
-        """
+        """Records a debate before its first call, or resumes it: by id or, with ``adopt``, the newest like it."""
         self._keys, fingerprint = environment_keys(), fingerprint_of(graph, input, settings)
         texts = redact(as_json(input), self._keys), as_json(hide_secrets(settings, self._keys))
         # With an id or an idempotency key, ``adopt`` has no effect; equal requests with the same key share one debate.
@@ -175,9 +166,7 @@ class CallLedger:
         return start
 
     async def end(self, id: str, status: Status, document: str | None = None, note: str | None = None) -> None:
-        """Records how a debate ended, or that it waits for a person; None keeps the earlier document (a path) or
-        remark.
-        """
+        """Records how a debate ended, or that it waits; None keeps the earlier document (a path) or note."""
         self._resumed.pop(id, None)
         await self._do(lambda file: file.end(id, status, document, note))
 
@@ -200,7 +189,6 @@ class CallLedger:
         return await self._do(lambda file: file.spending_of(ids))
 
     async def debate(self, id: str) -> Debate | None:
-        """The debate with this id; None if the id is unknown."""
         found = await self._do(lambda file: file.debates(id=id))
         return next((debate for debate in found if debate.id == id), None)
 
@@ -209,7 +197,6 @@ class CallLedger:
         await self._do(lambda file: file.delete(id))
 
     async def find_by_idempotency_key(self, idempotency_key: str) -> Debate | None:
-        """The debate with this idempotency key; None if there is none."""
         return await self._do(lambda file: file.find_by_idempotency_key(idempotency_key))
 
     async def record_run(self, id: str, thread: str, run: str) -> None:
@@ -231,7 +218,7 @@ class CallLedger:
         return self._resumed.get(debate) or {}
 
     def stored_result(self, debate: str, key: Key) -> StoredCall | None:
-        """The result for a key in `stored_entries`; None without an entry. A damaged result raises UserError."""
+        """The result for a key in `stored_entries`; None without an entry, and UserError if it is damaged."""
         entry = self.stored_entries(debate).get(key.hash)
         return None if entry is None else stored_call(entry)
 
@@ -242,9 +229,7 @@ class CallLedger:
     async def store_calls(
         self, debate: str, results: Sequence[tuple[Key, Any]], about: Mapping[str, Any] | None = None
     ) -> None:
-        """Stores the results of several calls, each with its key, as `store_call` does; if one fails, the others are
-        stored.
-        """
+        """Stores the results of several calls as `store_call` does; if some fail, the others are still stored."""
         waiting: list[asyncio.Future[None]] = []
         for key, value in results:
             raw = as_json(value) if is_stored_as_json(key, value) else pack_vectors(value)
@@ -254,9 +239,7 @@ class CallLedger:
             raise errors[0]
 
     async def find(self, key: Key, prefer: str | None = None, *, failed: bool = True) -> StoredCall | None:
-        """The newest result for a key in any debate, or the one of the debate ``prefer``; None if there is no
-        result.
-        """
+        """The newest result for a key in any debate, first in the one to ``prefer``; None if there is none."""
         entry = await self._do(lambda file: file.find(key.hash, prefer, failed=failed))
         return None if entry is None else stored_call(entry)
 
@@ -350,14 +333,14 @@ class _StoreJob:
 
 @dataclass(frozen=True, slots=True)
 class _QueuedJob:
-    """A job, and the future that gets the job's result or error. The future is None if no caller waits."""
+    """A job, and the future that gets the job's result or error; the future is None if no caller waits."""
 
     job: Job
     future: asyncio.Future[Any] | None
 
 
 def _next_jobs(jobs: queue.SimpleQueue[_QueuedJob | None]) -> tuple[list[_QueuedJob], bool]:
-    """Waits for a job. Returns at most `MOST_AT_ONCE` queued jobs, and whether the ledger closes after them."""
+    """Waits for a job; returns at most `MOST_AT_ONCE` queued jobs, and whether the ledger closes after them."""
     group: list[_QueuedJob] = []
     try:
         job = jobs.get()

@@ -15,9 +15,7 @@ __all__ = ["ledger_errors"]
 
 @contextmanager
 def ledger_errors(path: Path) -> Iterator[None]:
-    """Context manager that translates OSErrors, JSONDecodeErrors and most errors of SQLite into MootErrors about the
-    ledger.
-    """
+    """Context manager that translates OSErrors, JSONDecodeErrors and most errors of SQLite into MootErrors."""
     try:
         yield
     except MootError:

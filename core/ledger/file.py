@@ -143,7 +143,7 @@ class LedgerFile:
             return False
 
     def close(self) -> None:
-        """Closes the file. From then on, the running debates that this object began or resumed count as interrupted."""
+        """Closes the file; from then on, the running debates that this object began or resumed count as interrupted."""
         self._connection.close()
         self._owner.release()
 
@@ -163,7 +163,7 @@ class LedgerFile:
     # --- debates ------------------------------------------------------------------------------------------------------
 
     def begin(self, request: Request) -> DebateStart:
-        """Takes over or inserts a debate, as in `moot.core.ledger.CallLedger.begin`. It must run in a `transaction`."""
+        """Takes over or inserts a debate, as in `moot.core.ledger.CallLedger.begin`; only in a `transaction`."""
         self._owner.acquire()
         row = self._find_existing(request)
         if row is not None:
@@ -216,7 +216,7 @@ class LedgerFile:
         return DebateStart(id, resumed)
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
-        """Records the new status of a debate whose run ended. A document or a note of None keeps the earlier value."""
+        """Records the new status of a debate whose run ended; a document or a note of None keeps the earlier value."""
         self._connection.execute(
             "UPDATE debates SET status = ?, owner = NULL, updated = ?, document = coalesce(?, document), "
             "note = coalesce(?, note) WHERE id = ?",
@@ -231,9 +231,7 @@ class LedgerFile:
         limit: int | None = None,
         id: str | None = None,
     ) -> list[Debate]:
-        """Debates, newest first; ``id`` is the beginning of an id, ``text`` a part of the input as JSON, ``limit`` None
-        or 0 for all.
-        """
+        """Debates, newest first; ``id`` is the beginning of their ids, ``text`` a part of their inputs as JSON."""
         where: list[str] = ["1"]
         values: list[Any] = []
         if status is not None:
@@ -268,9 +266,7 @@ class LedgerFile:
         return found
 
     def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
-        """The id, status and start time of all debates (of any ``person``), newest first; much faster than
-        `debates`.
-        """
+        """The id, status and start time of all debates (``person`` is ignored), newest first; faster than `debates`."""
         alive: dict[str, bool] = {}
         return [
             (row["id"], self._owner.status(row["status"], row["owner"], alive), row["started"])
@@ -287,7 +283,7 @@ class LedgerFile:
         return Debate(id, fingerprint, version, graph, input, settings, status, *others)
 
     def spending_of(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
-        """What each debate has spent, by id: tokens, USD and number of calls. Debates without entries are left out."""
+        """What each debate with entries has spent, by id: tokens, USD and number of calls."""
         parts = (f"total(json_extract(about, '$.{name}[{n}]'))" for n in range(3) for name in (SENT, PAID))
         query = (
             f"SELECT id, {', '.join(map(' + '.join, zip(parts, parts, strict=True)))} FROM debates "
@@ -307,7 +303,6 @@ class LedgerFile:
         self._connection.execute("DELETE FROM debates WHERE id = ?", (id,))
 
     def find_by_idempotency_key(self, idempotency_key: str) -> Debate | None:
-        """The debate with this idempotency key; None if there is none."""
         rows = self._rows("SELECT id FROM debates WHERE idempotency_key = ?", idempotency_key)
         return next((debate for row in rows for debate in self.debates(id=row["id"])), None)
 
@@ -331,9 +326,7 @@ class LedgerFile:
     # --- entries ------------------------------------------------------------------------------------------------------
 
     def store_entries(self, entries: Sequence[Entry]) -> None:
-        """Stores the results of calls, `MOST_ROWS` at once or none of them; a result replaces the debate's earlier one
-        for its key.
-        """
+        """Stores results of calls, `MOST_ROWS` at once or none; a result replaces an earlier one for its key."""
         with ledger_errors(self.path):
             for start in range(0, len(entries), MOST_ROWS):
                 rows = [entry.row() for entry in entries[start : start + MOST_ROWS]]
@@ -343,13 +336,11 @@ class LedgerFile:
                 self._connection.execute(STORE[count], [part for row in rows for part in row])
 
     def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
-        """A debate's entries as they were stored, each with its number in the ledger, above ``after``; at most
-        ``limit`` (-1: all).
-        """
+        """A debate's entries in the order of their numbers in the ledger, above ``after``; all if ``limit`` is -1."""
         return self._select_entries(f"{OF_DEBATE} AND seq > ? ORDER BY seq LIMIT ?", debate, after, limit)
 
     def find(self, hash: str, prefer: str | None, *, failed: bool = True) -> Entry | None:
-        """The newest entry for a key in any debate, or the one of the debate ``prefer``; None if there is no entry."""
+        """The newest entry for a key in any debate, first in the one to ``prefer``; None if there is none."""
         key, usable = bytes.fromhex(hash), "" if failed else f" AND {USABLE}"
         found = self._select_entries(f"key = ? AND {OF_DEBATE}{usable}", key, prefer)
         if not found:
@@ -358,8 +349,8 @@ class LedgerFile:
         return found[0][1] if found else None
 
     def most_similar(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
-        """The newest entry, among the last ``limit`` of a key's kind, that shares the most parts with the key; None
-        without any.
+        """The entry that shares the most parts with a key, among the last ``limit`` of its kind; the newest of
+        equals.
         """
         where = f"kind = ? AND {OF_DEBATE}" if debate else "kind = ?"
         values = (key.kind, debate) if debate else (key.kind,)
@@ -421,9 +412,7 @@ class LedgerFile:
         return self._size_of("page_count") - self._size_of("freelist_count")
 
     def _prune_debate(self, id: str, cutoff: float) -> bool:
-        """Removes a debate or, if it has a document, only its entries; nothing if it runs, or changed after ``cutoff``
-        (seconds since 1970).
-        """
+        """Removes a debate or, if it has a document, its entries, unless it runs or has changed since ``cutoff``."""
         with self.transaction():
             for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, cutoff):
                 if self._owner.status(row["status"], row["owner"]) != "running":
@@ -445,7 +434,7 @@ def _scalar(rows: sqlite3.Cursor) -> Any:
 
 
 def _create(path: Path) -> None:
-    """Creates the file if it is missing; only this user may access it. SQLite gives its journals the same mode."""
+    """Creates the file if it is missing, for this user only; SQLite gives its journals the same mode."""
     private_folder(path.parent)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

@@ -24,9 +24,7 @@ class Owner:
         self._lock: FileLock | None = None
 
     def acquire(self) -> None:
-        """Chooses the owner's id and locks its file, unless this is done already, until `release` or the end of the
-        process.
-        """
+        """Chooses the owner's id and locks its file until `release`, unless this has been done already."""
         if self._lock is None:
             owner = new_id()
             lock = self._lock_path(owner)
@@ -37,7 +35,7 @@ class Owner:
             _own_ids.add(owner)
 
     def release(self) -> None:
-        """Releases the lock, if it is held. The owner's running debates then count as interrupted."""
+        """Releases the lock, if it is held; the owner's running debates then count as interrupted."""
         if self._lock is not None:
             self._lock.release()
             _own_ids.discard(self.id)
@@ -45,9 +43,7 @@ class Owner:
             self._lock = None
 
     def status(self, status: Status, owner: str | None, alive: dict[str, bool] | None = None) -> Status:
-        """The real status of a debate: ``interrupted`` if its row says ``running``, but its owner's process has
-        ended.
-        """
+        """The real status of a debate: ``interrupted`` if its row says ``running``, but its owner has ended."""
         if status != "running":
             return status
         # A cache, which the caller may keep: whether each owner is alive.

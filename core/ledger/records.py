@@ -54,9 +54,7 @@ class Key:
 
 
 def key_of(kind: Kind, parts: Mapping[str, Any], hashed: Mapping[str, str] = NO_PARTS) -> Key:
-    """The key of a call, from the parts that its result depends on, as plain JSON or already ``hashed``
-    (`hashes_of`).
-    """
+    """The key of a call, from the parts that its result depends on; ``hashed`` are those that `hashes_of` returned."""
     hashes = {**hashed, **hashes_of(parts)}
     return Key(kind, hash_of(kind, hashes), hashes)
 
@@ -71,9 +69,7 @@ def hash_of(kind: Kind, parts: Mapping[str, str]) -> str:
 
 
 def fingerprint_of(graph: str, input: Any, settings: Any, version: str | None = None) -> str:
-    """The hash that identifies debates with the same graph, input, settings (without `CEILINGS`) and version of
-    moot.
-    """
+    """The hash of debates with the same graph, input, settings (without `CEILINGS`) and version of moot."""
     settings = without_ceilings(settings)
     return hashlib.sha256(canonical([KEY_VERSION, version or moot_version(), graph, input, settings])).hexdigest()
 
@@ -99,9 +95,7 @@ _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fal
 
 
 def as_json(value: Any) -> str:
-    """A value as a JSON text that SQLite accepts; lone surrogates are escaped, dates and sets converted, NaN
-    refused.
-    """
+    """A value as a JSON text that SQLite accepts; dates and sets are converted, and NaN is refused."""
     try:
         text = to_json(value, inf_nan_mode="constants").decode()
     except PydanticSerializationError:
@@ -121,7 +115,6 @@ def is_id(text: str) -> bool:
 
 @lru_cache(maxsize=1)
 def moot_version() -> str:
-    """The installed version of moot."""
     return version("moot")
 
 

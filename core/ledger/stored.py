@@ -26,7 +26,6 @@ def is_stored_as_json(key: Key, value: Any) -> bool:
 
 
 def stored_call(entry: Entry) -> StoredCall:
-    """The result that an entry stores."""
     try:
         return StoredCall(unpack(entry.value), entry.about, entry.debate)
     except ValueError as error:

@@ -112,9 +112,7 @@ def _line_of(entry: Entry) -> dict[str, Any]:
 
 
 def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
-    """Adds the debate in a file to the ledger, completely or not at all; returns its id and the number of its
-    entries.
-    """
+    """Adds the debate in a file to the ledger, completely or not at all; returns its id and number of entries."""
     count = 0
     try:
         with path.open("rb") as source, file.transaction():

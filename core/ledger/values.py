@@ -15,7 +15,7 @@ COMPRESSED = 8192
 
 
 def pack(text: str) -> bytes:
-    """The stored form of a JSON text: a letter, then the text. The letter tells whether the text is compressed."""
+    """The stored form of a JSON text: a letter, which tells whether the text is compressed, then the text."""
     plain = text.encode()
     return b"t" + plain if len(plain) < COMPRESSED else b"z" + zlib.compress(plain, 1)
 

@@ -129,7 +129,7 @@ class Postgres:
         self._lock = threading.Lock()
 
     def _is_address(self) -> bool:
-        """Whether the URL is the address of a Postgres. Parser errors are not shown: they may contain the password."""
+        """Whether the URL is the address of a Postgres; parser errors are not shown: they may contain the password."""
         try:
             host = self.psycopg.conninfo.conninfo_to_dict(self.url).get("host") or ""
             return urlsplit(self.url).scheme in ("postgresql", "postgres") and "@" not in host
@@ -148,9 +148,7 @@ class Postgres:
             self._drop()
 
     def do(self, job: Job[T], patience: float | None = None) -> T:
-        """Runs a job, which may run twice, in its own transaction, and again after temporary errors for ``patience``
-        seconds.
-        """
+        """Runs a job in its own transaction, and again after temporary errors for ``patience`` seconds (0: never)."""
         until, pause = time.monotonic() + (self.patience if patience is None else patience), PAUSE
         while True:
             try:
@@ -169,7 +167,7 @@ class Postgres:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _run_once(self, job: Job[T]) -> T:
-        """Runs a job once, in its own transaction. If the connection breaks, it is dropped."""
+        """Runs a job once, in its own transaction; if the connection breaks, it is dropped."""
         with self._lock:
             try:
                 if self._connection is None:
@@ -186,7 +184,7 @@ class Postgres:
             self._connection = None
 
     def _is_temporary(self, error: Any) -> bool:
-        """Whether a retry may help. False if the address is wrong, or the server refuses the user or the database."""
+        """Whether a retry may help; not if the address is wrong, or the server refuses the user or the database."""
         return not any(text in str(error) for text in PERMANENT)
 
     def _connection_error(self, error: Exception) -> WorldError | UserError:
@@ -199,9 +197,7 @@ class Postgres:
     # --- moot's tables ------------------------------------------------------------------------------------------------
 
     def prepare(self, patience: float = 0) -> None:
-        """Creates moot's and procrastinate's tables if they are missing; raises UserError if they are from another
-        version.
-        """
+        """Creates moot's and procrastinate's tables if they are missing; refuses those of another version."""
         schema = queue_module("procrastinate.schema").SchemaManager.get_schema()
 
         def make(cursor: Any) -> int:
@@ -219,7 +215,7 @@ class Postgres:
         _check_version(self.do(make, patience))
 
     def check(self) -> None:
-        """Raises UserError unless moot's tables exist and are from this version; changes nothing."""
+        """Refuses a database whose tables are missing or from another version; changes nothing."""
 
         def read_version(cursor: Any) -> int | None:
             cursor.execute("SELECT to_regclass('moot.about')")

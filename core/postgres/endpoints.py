@@ -44,9 +44,7 @@ CHANNEL = "moot_closed"
 
 
 def fair_share(most: int, wanted: Mapping[str, int], mine: str, turn: int = 0) -> int:
-    """The number of concurrent calls that a process should have of ``most``; ``turn`` changes who gets the
-    remainder.
-    """
+    """The number of concurrent calls, of ``most``, for a process; ``turn`` changes who gets the remainder."""
 
     def random_order(process: str) -> bytes:
         return hashlib.sha256(f"{process} {turn}".encode()).digest()
@@ -83,7 +81,7 @@ class SharedEndpoints:
         self._postgres.close()
 
     def join(self, address: str, gate: Limiter) -> EndpointShare:
-        """Adds an endpoint, and returns this process's share of it. At first, no call is granted."""
+        """Adds an endpoint, and returns this process's share of it, of which no call is granted at first."""
         share = self._shares[without_user(address)] = EndpointShare(gate, self._changed, self._refused)
         self._changed.set()
         return share
@@ -107,8 +105,8 @@ class SharedEndpoints:
                     await self._refused.wait()
 
     async def report_demand(self, address: str) -> None:
-        """Reports the waits that an endpoint asked for and this process's demand, and applies the granted calls and
-        others' waits.
+        """Reports an endpoint's waits and how many calls this process wants; applies what is granted and others'
+        waits.
         """
         share = self._shares[address]
         leased = max(share.granted, share.gate.running)
@@ -132,8 +130,8 @@ class SharedEndpoints:
     def _exchange(
         self, address: str, most: int, wanted: int, leased: int, waits: Waits
     ) -> tuple[int, float, dict[str, float]]:
-        """Sends limit, demand and waits of an endpoint; returns the granted calls, and the seconds of its wait and of
-        long waits.
+        """Sends this process's report; returns the granted calls, and the seconds of the endpoint's wait and long
+        waits.
         """
         wait, pace, own_long_waits = waits
 
@@ -224,17 +222,17 @@ class EndpointShare:
         self._long_waits: dict[str, float] = {}
 
     def request_more(self) -> None:
-        """See `Share`. A report follows soon."""
+        """See `Share`; a report follows soon."""
         self._changed.set()
 
     def report_wait(self, seconds: float, pace: float) -> None:
-        """See `Share`. A report follows at once; it notifies the other processes of the wait and the pace."""
+        """See `Share`; a report follows at once, which notifies the other processes of the wait and the pace."""
         self._wait, self._pace = max(self._wait, seconds), max(self._pace, pace)
         self._changed.set()
         self._urgent.set()
 
     def report_long_wait(self, name: str, seconds: float) -> str:
-        """See `Share`. A report follows at once; the other processes read the wait with their next reports."""
+        """See `Share`; a report follows at once, and the other processes read the wait with their next reports."""
         self._long_waits[name] = seconds
         self._changed.set()
         self._urgent.set()
@@ -252,4 +250,4 @@ class EndpointShare:
         self._long_waits = waits.long | self._long_waits
 
     def update(self, name: str = "") -> None:
-        """See `Share`. Does nothing, because notifications and reports update the limiter when they arrive."""
+        """See `Share`; does nothing, because notifications and reports update the limiter when they arrive."""

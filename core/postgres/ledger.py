@@ -26,9 +26,7 @@ STORE = (
 
 
 class PostgresLedger:
-    """The ledger; a method that reads or writes the database runs one transaction, with the repeats and errors of
-    `Postgres.do`.
-    """
+    """The ledger; each method that uses the database runs one transaction, as `Postgres.do` does."""
 
     def __init__(self, postgres: Postgres) -> None:
         self._postgres = postgres
@@ -42,7 +40,6 @@ class PostgresLedger:
         return False
 
     def close(self) -> None:
-        """Closes the connection."""
         self._postgres.close()
 
     @contextmanager
@@ -53,9 +50,7 @@ class PostgresLedger:
     # --- debates ------------------------------------------------------------------------------------------------------
 
     def begin(self, request: Request) -> DebateStart:
-        """Takes over the debate with the request's id, or inserts a new one; the idempotency key and ``adopt`` have no
-        effect.
-        """
+        """Takes over the debate with the request's id, or inserts it; idempotency key and ``adopt`` have no effect."""
         id, now = request.id or new_id(), time.time()
         values = (id, request.fingerprint, moot_version(), request.graph, request.input, request.settings, now, now)
 

@@ -23,7 +23,7 @@ class QueuedBatch:
 
 @dataclass(frozen=True)
 class AssignedRow:
-    """A row that was given to a worker. If ``alone`` is true, the worker must run no other row at the same time."""
+    """A row that was given to a worker; if ``alone``, the worker must run no other row at the same time."""
 
     key: str
     job: dict[str, Any]

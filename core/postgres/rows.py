@@ -41,7 +41,7 @@ SPENT_BY = " + ".join(f"coalesce((e.about::json -> '{name}' ->> {{0}})::float8, 
 
 
 class QueuedRows:
-    """The rows of all batches. Methods retry for ``patience`` seconds, `prepare` never, `lease` until it succeeds."""
+    """The rows of all batches; methods retry for ``patience`` seconds, `prepare` never, `lease` until it succeeds."""
 
     def __init__(self, postgres: Postgres, patience: float = PATIENCE) -> None:
         self._postgres = postgres
@@ -58,9 +58,7 @@ class QueuedRows:
     # --- batches --------------------------------------------------------------------------------------------------
 
     def open_batch(self, batch: QueuedBatch) -> None:
-        """Adds a batch, or continues the one with this id, even if it was stopped, with new ceilings and without
-        waiting rows.
-        """
+        """Adds a batch, or continues the one with this id with the new ceilings, and drops its waiting rows."""
         values = (batch.id, batch.file, batch.mode, *batch.most, batch.until)
 
         def job(cursor: Any) -> None:
@@ -90,9 +88,7 @@ class QueuedRows:
         )
 
     def queue_rows(self, batch: str, jobs: Sequence[Mapping[str, Any]]) -> None:
-        """Queues new, failed and dropped rows; other rows keep their status, but done rows no longer count as
-        collected.
-        """
+        """Queues new, failed and dropped rows; others keep their status, but done rows no longer count as collected."""
         lines = [(job["key"], batch, job["number"], json.dumps(job)) for job in jobs]
 
         def job(cursor: Any) -> None:
@@ -182,7 +178,7 @@ class QueuedRows:
         return found
 
     def activity(self, batch: str) -> tuple[bool, bool, str]:
-        """Whether rows of a batch wait, whether rows of it run, and the reason of its stop. Faster than `state`."""
+        """Whether rows of a batch wait, whether rows of it run, and the reason of its stop; faster than `state`."""
 
         def job(cursor: Any) -> tuple[bool, bool, str]:
             cursor.execute(
@@ -198,9 +194,7 @@ class QueuedRows:
         return found
 
     def batches(self) -> list[dict[str, Any]]:
-        """All batches, newest first: rows by status, spending (tokens, USD, calls), and rows with calls but without
-        USD.
-        """
+        """All batches, newest first, each with the number of rows by status, and tokens, USD and calls ``spent``."""
 
         def job(cursor: Any) -> list[dict[str, Any]]:
             cursor.execute(
@@ -218,6 +212,7 @@ class QueuedRows:
                 counted = cursor.fetchall()
                 batch["rows"] = {status: count for status, count, *_ in counted}
                 batch["spent"] = tuple(sum(row[column] for row in counted) for column in (2, 3, 4))
+                # Rows with calls, but without USD: their price is unknown or 0.
                 batch["unpriced"] = sum(row[5] for row in counted)
             return found
 
@@ -243,12 +238,12 @@ class QueuedRows:
         return found
 
     def stop(self, batch: str, why: str) -> None:
-        """Stops a batch: no further row starts; running rows continue. If it was stopped before, ``why`` is ignored."""
+        """Stops a batch: no further row starts, and running ones go on; an earlier ``why`` is kept."""
         query = "UPDATE moot.batches SET stopped = %s WHERE id = %s AND stopped = ''"
         self._do(lambda cursor: cursor.execute(query, (why, batch)))
 
     def retry(self, batch: str) -> int:
-        """Queues a batch's failed rows again, and continues a stopped batch. Returns the number of waiting rows."""
+        """Queues a batch's failed rows again, continues a stopped batch, and returns the number of waiting rows."""
 
         def job(cursor: Any) -> int:
             cursor.execute("UPDATE moot.batches SET stopped = '' WHERE id = %s", (batch,))
@@ -305,7 +300,7 @@ class QueuedRows:
         return found
 
     def leave(self, worker: int) -> None:
-        """Removes a worker and queues its unfinished rows again. This does not count as a lost worker."""
+        """Removes a worker, without counting it as lost, and queues its unfinished rows again."""
         self._do(lambda cursor: self._leave(cursor, worker))
 
     def _leave(self, cursor: Any, worker: int) -> None:
@@ -356,7 +351,7 @@ class QueuedRows:
         return found
 
     def end(self, key: str, outcome: Mapping[str, Any], document: Mapping[str, Any] | None) -> bool:
-        """Stores a row's outcome. Returns false if the row already has an outcome. Any worker may call this method."""
+        """Stores a row's outcome, for any worker; returns false if the row already has an outcome."""
         spent = outcome.get("spent") or {}
         compressed = None if document is None else zlib.compress(json.dumps(document).encode(), 1)
         values = (
@@ -373,9 +368,7 @@ class QueuedRows:
         return bool(self._do(lambda cursor: cursor.execute(query, values).rowcount))
 
     def requeue_lost(self, lost: Mapping[str, Any]) -> int:
-        """Queues the rows of dead workers again; returns their number, without rows that end as ``lost`` after
-        `MOST_LOSSES`.
-        """
+        """Queues the rows of dead workers again; those that have lost `MOST_LOSSES` fail with the outcome ``lost``."""
 
         def job(cursor: Any) -> int:
             if not cursor.execute("SELECT pg_try_advisory_xact_lock(1836019573)").fetchone()[0]:
@@ -406,9 +399,7 @@ class QueuedRows:
     # --- ceilings of a batch ---------------------------------------------------------------------------------------
 
     def lease(self, batch: str, least: Spent, need: Spent) -> tuple[Spent, Spent]:
-        """Leases `BLOCK` calls' ``need``, but not more than `1 / PARTS` of a batch's rest, or ``least``; returns lease
-        and new rest.
-        """
+        """Leases a part of a batch's budget, for some calls that ``need`` as much; returns the lease and the rest."""
 
         def job(cursor: Any) -> tuple[Spent, Spent]:
             cursor.execute(
@@ -418,7 +409,7 @@ class QueuedRows:
             )
             left = cursor.fetchone()
             if any(few > room + 1e-9 for few, room in zip(least, left, strict=True)):
-                # too little is left
+                # Too little is left.
                 return (0, 0, 0), left
             tokens, usd, calls = (room / PARTS if room < math.inf else room for room in left)
             parts = (tokens, usd, calls if calls == math.inf else math.floor(calls))

@@ -65,7 +65,7 @@ class Heartbeat:
         self._thread.start()
 
     def end(self) -> None:
-        """Stops the heartbeats and removes this process from the database. Needs a successful `begin`; blocking."""
+        """Stops the heartbeats and removes this process from the database, after a successful `begin`; blocking."""
         self._stopped.set()
         self._thread.join(10)
         try:
@@ -104,9 +104,7 @@ class ServedLedger(PostgresLedger):
         self._owner = owner
 
     def begin(self, request: Request) -> DebateStart:
-        """Takes over or inserts a debate by id or idempotency key; if the result's ``owned`` is false, the debate is
-        unchanged.
-        """
+        """Takes over or inserts a debate by id or idempotency key; without ``owned``, the debate is unchanged."""
         return self._postgres.do(lambda cursor: self._begin(cursor, request))
 
     def _begin(self, cursor: Any, request: Request) -> DebateStart:
@@ -151,9 +149,7 @@ class ServedLedger(PostgresLedger):
         return DebateStart(id, resumed=same_run or status != "done")
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
-        """The same as `LedgerFile.end`, for a debate that two workers may run; a change that is not allowed has no
-        effect.
-        """
+        """The same as `LedgerFile.end`, for a debate that two workers may run."""
         columns = "status = %s, updated = %s, document = coalesce(%s, document), note = coalesce(%s, note)"
         # The status ``done`` is final; a process that does not own the debate can only end it.
         may_end = "(owner = %s OR (status <> 'done' AND %s))"
@@ -191,9 +187,7 @@ class ServedLedger(PostgresLedger):
         return [_debate(*row) for row in rows]
 
     def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
-        """Id, status and start time of the debates (of a person, if given) that ran on the server, not in a queue;
-        newest first.
-        """
+        """Id, status and start time of the debates (of this person) that ran on the server, newest first."""
         query = (
             f"SELECT d.id, {STATUS}, d.started FROM moot.debates AS d WHERE d.thread IS NOT NULL "
             "AND (%s::text IS NULL OR d.person = %s) ORDER BY d.started DESC, d.id"
@@ -214,7 +208,6 @@ class ServedLedger(PostgresLedger):
         self._postgres.do(lambda cursor: cursor.execute(query, (id,)))
 
     def find_by_idempotency_key(self, idempotency_key: str) -> Debate | None:
-        """The debate with this idempotency key; None if there is none."""
         query = "SELECT id FROM moot.debates WHERE idempotency_key = %s"
         found = self._postgres.do(lambda cursor: cursor.execute(query, (idempotency_key,)).fetchone(), LOOKUP_PATIENCE)
         return next(iter(self.debates(id=found[0])), None) if found else None

@@ -58,9 +58,7 @@ _providers: list[TracerProvider | MeterProvider] = []
 
 
 def finish() -> None:
-    """Sends all remaining data and shuts the providers down, within `SHUTDOWN_WAIT` seconds if threads can start;
-    blocking.
-    """
+    """Sends all remaining data and shuts the providers down, in at most `SHUTDOWN_WAIT` seconds; blocking."""
     ending = []
     while _providers:
         provider = _providers.pop(0)
@@ -68,6 +66,7 @@ def finish() -> None:
         try:
             thread.start()
         except RuntimeError:  # Python 3.12 starts no thread while it shuts down
+            # Only the provider's own time limits apply here.
             provider.shutdown()
         else:
             ending.append(thread)
@@ -79,7 +78,7 @@ def finish() -> None:
 
 
 def _resource() -> Resource:
-    """The resource: the attributes of this process. Attributes in the environment take precedence."""
+    """The resource: the attributes of this process, over which attributes in the environment take precedence."""
     variable = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     named = {part.partition("=")[0].strip() for part in variable.split(",")}
     own = {SERVICE_NAME: "moot", SERVICE_VERSION: version("moot")}

@@ -121,7 +121,6 @@ class Telemetry:
         self.refusals.add(1, {**server_of(address), "moot.asked": self.bounded_name(name)})
 
     def count_reply(self, outcome: str, model: str) -> None:
-        """Counts a model's reply."""
         self.replies.add(1, {"moot.outcome": outcome, **self.model_attributes(model)})
 
     def model_attributes(self, model: str) -> dict[str, str]:
@@ -130,7 +129,7 @@ class Telemetry:
         return attributes | {"gen_ai.request.model": self.bounded_name(attributes["gen_ai.request.model"])}
 
     def bounded_name(self, name: str) -> str:
-        """The name itself if it is one of the first `MOST_NAMES` names, else `OTHER`. So metrics have few series."""
+        """The name itself if it is one of the first `MOST_NAMES`, else `OTHER`, so that metrics have few series."""
         if name not in self._names:
             if len(self._names) >= MOST_NAMES:
                 return OTHER
@@ -151,7 +150,7 @@ def captures_content() -> bool:
 
 
 def provider_and_model(name: str) -> dict[str, str]:
-    """A model's provider and name as attributes, from its name in settings. A missing provider is `OTHER`."""
+    """A model's provider (or `OTHER`) and name as attributes, from its name in settings."""
     provider, _, model = name.partition(":")
     if not model:
         provider, model = OTHER, name

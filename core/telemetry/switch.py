@@ -84,5 +84,5 @@ def _create_telemetry() -> Telemetry:
 
 
 def is_set(provider: object) -> bool:
-    """Whether a provider has been set. Otherwise it is a placeholder, whose class is in OpenTelemetry's API."""
+    """Whether a provider has been set and is not a placeholder, whose class is in OpenTelemetry's API."""
     return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))

@@ -92,9 +92,7 @@ def parts_of(text: str, most: int) -> list[Span]:
 
 
 def sentences_in(text: str, sections: Sequence[Section]) -> list[Place]:
-    """The places of the sentences of a text, without those (as most headings) of fewer than `LEAST_SENTENCE_WORDS`
-    words.
-    """
+    """The places of a text's sentences of at least `LEAST_SENTENCE_WORDS` words, which most headings do not have."""
     paragraphs = ((found.start(), found[0]) for found in PARAGRAPH.finditer(text))
     spans = ((at + start, at + end) for at, paragraph in paragraphs for start, end in sentences(paragraph))
     return [
@@ -125,9 +123,7 @@ def vocabulary(texts: Iterable[str]) -> set[str]:
 
 
 def words_filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tuple[list[Filled], list[str]]:
-    """The spans of the claim's words that its quote does not contain, and those of these words that the text does not
-    support.
-    """
+    """The spans of a claim's words that its quote does not contain, and those words that the text does not support."""
     quoted = vocabulary([quote])
     matches = list(WORD.finditer(claim))
     plain = [_normalised(match[0]) for match in matches]
@@ -157,9 +153,7 @@ def _is_function_word(word: str, plain: str) -> bool:
 
 
 def _may_be_computed(words: Sequence[str], at: int, date: str | None) -> bool:
-    """Whether a word may be computed from the text's date: a near year (`NEAR_YEARS`), a month, or a day next to
-    one.
-    """
+    """Whether a word may be computed from the text's date: a year near it, a month, or a day next to a month."""
     word = words[at]
     if not date:
         return False
@@ -189,9 +183,7 @@ def months() -> frozenset[str]:
 
 
 def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
-    """Whether the text contains a word, possibly in another form; the ``first`` word of a claim is not taken for a
-    name.
-    """
+    """Whether the text contains a word, maybe in another form; the ``first`` word of a claim is no name."""
     if plain in known:
         return True
     # Figures, and letters of scripts without spaces, have no other form.
@@ -207,9 +199,7 @@ def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
 
 
 def _is_lengthened(word: str, other: str) -> bool:
-    """Whether a word is another word, neither short nor a function word, plus an ending, as "letting" is "let" plus
-    one.
-    """
+    """Whether a word is another word of some length, not a function word, plus an ending: "letting" and "let"."""
     if len(other) < SHORT_WORD_LETTERS or other in FUNCTION_WORDS or not word.startswith(other):
         return False
     added = len(word) - len(other)
@@ -217,8 +207,6 @@ def _is_lengthened(word: str, other: str) -> bool:
 
 
 def _match_but_for_ending(one: str, other: str) -> bool:
-    """Whether two words of at least `FEWEST_STEM_LETTERS` letters are equal but for one or two at the end, as in a
-    genitive.
-    """
+    """Whether two words are equal, or differ by one or two letters at the end, as in a genitive."""
     short, long = sorted((one, other), key=len)
     return len(short) >= FEWEST_STEM_LETTERS and len(long) - len(short) <= 2 and long.startswith(short)

@@ -46,9 +46,7 @@ def read_article_file(file: Path, name: str) -> ClaimsInput:
 
 
 def article_from(document: ParsedDocument, name: str) -> ClaimsInput:
-    """A parsed document as the input of the graph `find_claims`, with its pages and headings, and a date only in ISO
-    form.
-    """
+    """A parsed document as the input of `find_claims`; a date of publication that is not in ISO form is left out."""
     text = ""
     sections: list[Section] = []
     for part in document["parts"]:

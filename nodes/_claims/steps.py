@@ -122,9 +122,7 @@ class SameReply(Reply):
 
 
 def check_text(asked: Mapping[str, Any]) -> ClaimsInput:
-    """Checks the input; sections are sorted by their start, and a title, source or url that is not a text becomes
-    None.
-    """
+    """Checks the input and sorts its sections; a title, source or url that is not a text becomes None."""
     text = asked.get("text")
     if not isinstance(text, str) or not text.strip():
         raise UserError('There is no text. The input must be {"text": "..."}.', kind="invalid_given")
@@ -156,9 +154,7 @@ def _is_section(value: Any) -> bool:
 
 
 def read_text_node() -> Node:
-    """Checks the text, divides it into parts, and opens the ledger and the budget; a failure is written to
-    ``error``.
-    """
+    """Checks the text, divides it, and opens the ledger and the budget; a failure is written to ``error``."""
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         blank: dict[str, Any] = {
@@ -188,9 +184,7 @@ def to_parts(state: ClaimsState) -> list[Send]:
 
 
 def part_node(take_step: Any, role: str, prompt: str) -> Node:
-    """A node that runs one step for a part of the text, which is listed in ``unread`` if the step gets no usable
-    reply.
-    """
+    """A node that runs one step for a part of the text; without a usable reply, the part goes to ``unread``."""
 
     async def step(state: PartState, run: NodeContext) -> dict[str, Any]:
         part = state["part"]
@@ -322,9 +316,7 @@ def rate_claims_node() -> Node:
 
 
 def rewrite_claims_node() -> Node:
-    """Rewrites each quote in ``found`` as claims that can be understood without the text; unusable ones go to
-    ``dropped``.
-    """
+    """Rewrites each quote in ``found`` as claims that can be understood alone; unusable ones go to ``dropped``."""
     return part_node(_rewrite_claims, WRITER, REWRITE)
 
 
@@ -365,9 +357,7 @@ def _unknown_number_entry(step: Step, number: int, text: str) -> Dropped:
 
 
 def join_duplicates_node() -> Node:
-    """Joins claims with the same meaning, keeps and numbers the `max_claims` best, and moves the others to
-    ``left_out``.
-    """
+    """Joins claims with the same meaning; numbers the `max_claims` best, and moves the others to ``left_out``."""
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         claims = join_same_words(sorted(state["claims"], key=lambda one: (one["start"], one["end"])))
@@ -401,9 +391,7 @@ def join_same_words(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim]:
-    """Joins the claims of each group of numbers (from 1) into its fullest claim, whose ``also`` gets the others'
-    places.
-    """
+    """Joins the claims of each group (numbers from 1) into its fullest; ``also`` of this one has the others' places."""
     joined: dict[int, Claim] = {}
     taken: set[int] = set()
     for group in groups:

@@ -61,9 +61,7 @@ def pair(one: str, other: str) -> str:
 
 
 def peer_means(scores: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
-    """For each agent, the mean of its answer's scores from the others (CortexDebate, appendix E); None without
-    scores.
-    """
+    """The mean of the scores that each agent's answer got from the others, if any (CortexDebate, appendix E)."""
     return {a: average([given.get(a) for scorer, given in scores.items() if scorer != a]) for a in scores}
 
 
@@ -132,9 +130,7 @@ def next_round(
     seed: int = 0,
     n: int | None = None,
 ) -> Round:
-    """The weights and the kept edges of round d, after the answers of round d - 1 (CortexDebate, 4.2, steps 1 and
-    2).
-    """
+    """The weights and kept edges of round d, after the answers of round d - 1 (CortexDebate, 4.2, steps 1 and 2)."""
     known = extend_history(history, d, confidences, similarities, thresholds)
     weights = edge_weights(known, d, credibilities, evaluation, peer_scores, n)
     kept = agents_heard(weights, graph, evaluation, pruning, d=d, seed=seed)

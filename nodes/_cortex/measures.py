@@ -46,9 +46,7 @@ def collisions(document: Document) -> list[Edge]:
 
 
 def groups_in(document: Document, round: int) -> dict[str, int]:
-    """Each agent's group, from 0, of equal answers in a round (`same_answer`, or a model's check); others are left
-    out.
-    """
+    """Each agent's group, from 0: agents with the same answer in a round, by `same_answer` or by a model's check."""
     turns = [turn for turn in document["turns"] if turn["round"] == round]
     checked = {turn["agent"]: turn.get("comparisons", []) for turn in turns if turn["step"] == "compare"}
     members: list[list[str]] = []

@@ -35,7 +35,7 @@ def outputs_of(answers: Sequence[Turn]) -> dict[str, str]:
 
 
 async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, float]:
-    """The cosine of the outputs of every two agents, by `pair`; agents without a valid answer are left out."""
+    """The cosine of the outputs of every two agents with a valid answer, by `pair`."""
     outputs = outputs_of(answers)
     vectors = await encoder.embed([*outputs.values()]) if outputs else []
     rows = [imported("numpy").asarray(vector, dtype=float) for vector in vectors]  # only once per vector
@@ -48,9 +48,7 @@ async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, f
 
 
 async def similarities_by_cross_encoder(answers: Sequence[Turn], encoder: CrossScorer) -> dict[str, float]:
-    """A cross-encoder's rating of the outputs of every two agents, by `pair`; agents without a valid answer are left
-    out.
-    """
+    """A cross-encoder's rating of the outputs of every two agents with a valid answer, by `pair`."""
     outputs, rated = outputs_of(answers), dict[tuple[str, str], float]()
     for name, text in outputs.items():
         others = [other for other in outputs if other != name]
@@ -76,9 +74,7 @@ async def rate_similarity(
 
 
 async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """A model's rating of the outputs of every two agents, by `pair`; a pair whose call failed is left out, with a
-    warning.
-    """
+    """A model's rating of the outputs of every two agents, by `pair`, without those whose call failed."""
     outputs, speaker = outputs_of(answers), await run.speaker(ROLE)
 
     async def rate(first: str, second: str) -> float | None:

@@ -57,9 +57,7 @@ def credibility(parameters: float, tokens: float) -> float:
 def credibilities(
     sizes: Mapping[str, tuple[float | None, float | None] | None],
 ) -> tuple[dict[str, float], list[str]]:
-    """Each agent's C, by its N and M, and the agents whose N or M is unknown; if there are any, C is 1 for all (our
-    choice).
-    """
+    """Each agent's C, and the agents whose N or M is unknown; if there are any, C is 1 for all agents (our choice)."""
     found: dict[str, float] = {}
     for agent, size in sizes.items():
         parameters, tokens = size or (None, None)
@@ -120,9 +118,7 @@ def sort_by_weight(weights: Mapping[str, float], sources: Iterable[str]) -> list
 
 
 def highest(weights: Mapping[str, float], count: int) -> list[str]:
-    """The ``count`` sources with the highest weights, in the order of ``weights``; of equal ones, the earlier are
-    chosen.
-    """
+    """The ``count`` sources with the highest weights, in their order; of equal ones, the earlier are chosen."""
     chosen = sort_by_weight(weights, weights)[:count]
     return [i for i in weights if i in chosen]
 

@@ -104,9 +104,7 @@ def to_answer(state: DebateState) -> Send | str:
 
 
 def show_steps(state: Mapping[str, Any], settings: Any) -> dict[str, str]:
-    """The value of the placeholder ``steps``: the agent's thoughts, queries, ids of evidence, and its last text; may be
-    empty.
-    """
+    """The value of the placeholder ``steps``: what the agent thought, searched for and found; empty at first."""
     last = state["turns"][0].get("thought")
     blocks = [as_data("step", _step_text(turn), number=str(turn["number"])) for turn in state["steps"]]
     problem = state["turns"][0].get("reason")
@@ -134,9 +132,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
-        """Requests one reply from the model, as messages and turns; the loop ends if there is none, or if it has no
-        tool calls.
-        """
+        """Requests one reply from the model, as messages and turns; without a usable tool call, the loop ends."""
         state = cast(ToolAgentState, request.state)
 
         async def step(_: Any, run: NodeContext) -> dict[str, Any]:
@@ -175,9 +171,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
         return ExtendedModelResponse(ModelResponse(messages), Command(update=update))
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Any) -> Command[Any]:
-        """Runs one search, whose results, or the note that it failed, are shown to the model; they become evidence of
-        the debate.
-        """
+        """Runs one search; the model is shown its results, or that it failed, and they become evidence."""
         state, call = cast(ToolAgentState, request.state), request.tool_call
         turn = next(t for t in state["turns"] if t["step"] == ACT and t["number"] == number_of(call["id"]))
 
@@ -195,7 +189,6 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
 
 
 def _placeholder_values(state: ToolAgentState, max_calls: int) -> dict[str, str]:
-    """The values of the prompt's placeholders."""
     schema = json.dumps(reply_schema(answer_reply(state["task"])))
     shown = {"claim": show_claim(state["claim"], state["task"]), "given": show_given(state["evidence"])}
     return wording(state["task"]) | shown | {"schema": schema, "most": str(max_calls)}
@@ -204,7 +197,7 @@ def _placeholder_values(state: ToolAgentState, max_calls: int) -> dict[str, str]
 def _model_request(
     request: ModelRequest[Any], prompt: tuple[str, str], tools: list[Any], max_calls: int
 ) -> ModelRequest[Any]:
-    """The request with the prompt, the tools and the conversation so far. Each result of a search gets a number."""
+    """The request with the prompt, the tools and the conversation so far, in which each result has a number."""
     instructions, data = prompt
     return request.override(
         system_message=SystemMessage(instructions),

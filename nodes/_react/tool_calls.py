@@ -28,7 +28,7 @@ LONGEST_NAME = 60
 
 
 def sources_by_tool(sources: Iterable[str]) -> dict[str, str]:
-    """The sources by the names of their tools. If two tools would have the same name, the later one gets a number."""
+    """The sources by the names of their tools; if two would have the same name, the later one gets a number."""
     tools: dict[str, str] = {}
     for source in sources:
         base = safe_name(f"search_{source}")
@@ -63,9 +63,7 @@ def has_tool_calls(message: AIMessage) -> bool:
 def parse_tool_calls(
     message: AIMessage, tools: Mapping[str, str], calls_made: int, max_calls: int, ledger: Ledger
 ) -> dict[str, Any]:
-    """Parses a message with tool calls into messages for the conversation, and a turn for each call within the
-    limit.
-    """
+    """Parses a message with tool calls into messages for the conversation, and a turn for each allowed call."""
     thought = text_of(message, thoughts=True).strip()
     turns: list[Turn] = []
     errors: list[BaseMessage] = []
@@ -110,9 +108,7 @@ def call_id(number: int) -> str:
 
 
 def with_search_number(message: M, max_calls: int) -> M:
-    """A tool's result with the number of its call, also of an invalid one, so that the model knows how many are
-    left.
-    """
+    """A tool's result with the number of its call, so that the model knows how many searches are left."""
     if not isinstance(message, ToolMessage):
         return message
     text = f"{message.text}\n\n(This was search {number_of(message.tool_call_id)} of {max_calls}.)"

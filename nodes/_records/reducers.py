@@ -75,14 +75,13 @@ REPEATED_KINDS = ("stand_in", "evidence_cut")
 
 
 def merge_warnings(old: list[Warned], new: list[Warned]) -> list[Warned]:
-    """Adds new warnings to a list. A warning of a kind in `REPEATED_KINDS` is left out if an equal one is there."""
+    """Adds new warnings to a list, but one of a kind in `REPEATED_KINDS` only if no equal one is there."""
     result = list(old)
     result.extend(w for i, w in enumerate(new) if w["kind"] not in REPEATED_KINDS or w not in [*old, *new[:i]])
     return result
 
 
 def joined(old: list[Any], new: list[Any]) -> list[Any]:
-    """Joins two lists."""
     return [*old, *new]
 
 

@@ -76,7 +76,6 @@ class AgentsSettings(Settings):
     )
 
     def roles(self) -> set[str]:
-        """The roles that may have a model of their own."""
         return {agent.name for agent in self.agents} | self.other_roles | SHARED_ROLES
 
     @model_validator(mode="after")
@@ -144,9 +143,7 @@ def same_group(groups: Sequence[Sequence[str]]) -> Topology:
 
 
 def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
-    """Divides agents into groups of 2 or 3, in their order: with ``size`` 2 into the most groups, with 3 into the
-    fewest.
-    """
+    """Divides agents, in order, into groups of 2 or 3: with ``size`` 2 into the most groups, with 3 into the fewest."""
     count = max(1, len(names) // 2 if size == 2 else math.ceil(len(names) / 3))
     bound = math.floor if size == 2 else math.ceil
     ends = [bound(len(names) * i / count) for i in range(count + 1)]
@@ -157,7 +154,7 @@ def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
 
 
 def active_agents(state: DebateState, settings: AgentsSettings) -> list[Agent]:
-    """The agents that are still in the debate. An agent leaves the debate if its model cannot be reached."""
+    """The agents that are still in the debate, which those leave whose models cannot be reached."""
     left = {t["agent"] for t in state["turns"] if t["step"] == "respond" and t.get("outcome") == "failed"}
     return [agent for agent in settings.agents if agent.name not in left]
 
@@ -204,9 +201,7 @@ def to_agents(
 
 
 def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Send] | str]:
-    """Makes a router that starts the next round at the node ``answer``, or leads to ``vote`` if no round or budget is
-    left.
-    """
+    """Makes a router that starts the next round at ``answer`` or, if no round or budget is left, leads to ``vote``."""
 
     def another_round(state: DebateState, settings: S) -> list[Send] | str:
         return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, hears)

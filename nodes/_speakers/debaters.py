@@ -135,9 +135,7 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
 
 
 def kept_evidence_input(state: DebateState, own: Turn | None, settings: DebaterSettings) -> dict[str, Any]:
-    """The arguments of `send_turn` for the evidence of its last answer that a debater keeps; empty if it keeps only
-    given texts.
-    """
+    """The arguments of `send_turn` for the evidence that a debater keeps; empty if it keeps only given texts."""
     known = {piece["id"]: piece for piece in state["evidence"]}
     if own and settings.retrieval == "once":
         return {"evidence": [known[i] for i in own["evidence_ids"]], "retrieval": own.get("retrieval")}
@@ -173,9 +171,7 @@ def unsupported_statements(answers: Iterable[Turn]) -> list[tuple[str, str]]:
 def low_scores(
     answers: Iterable[Turn], settings: DebaterSettings, task: Task | None = None
 ) -> list[tuple[str, str, float | None, float]]:
-    """The debater, name, value and threshold of each score, in the answers' order, that is unknown or too low to end
-    the debate.
-    """
+    """The debater, name, value and threshold of each score that is unknown or below its threshold."""
     return [
         (turn["agent"], name, turn.get("scores", {}).get(name), least)
         for turn in answers
@@ -198,9 +194,7 @@ def send_to_scoring(state: DebateState, *metrics: str) -> list[Send]:
 
 
 def first_step(state: DebaterState, settings: Any) -> Literal["formulate_query", "retrieve", "respond"]:
-    """Routes to a debater's first node in a round: ``respond`` without a search, ``retrieve`` if the claim itself is
-    the query.
-    """
+    """Routes to a debater's first node: ``respond`` without a search, ``retrieve`` if the claim itself is the query."""
     round = state["turns"][0]["round"]
     searching = {"every_round": True, "once": round <= 1, "later": round > 1, "none": False}[settings.retrieval]
     if not (searching and state["debater"]["retriever"]):

@@ -51,14 +51,11 @@ class PoolDebateSettings(PoolSettings):
     ask_person: tuple[Literal["evidence", "remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:
-        """The roles that may have a model of their own."""
         return {d.name for d in self.debaters} | {POOL} | self.other_roles | SHARED_ROLES
 
 
 def pool_needs(settings: PoolDebateSettings) -> Needs:
-    """The resources that a debate over shared evidence needs; the role `POOL` only needs a model for scholarly
-    sources.
-    """
+    """The resources that a debate over shared evidence needs; `POOL` needs a model only for scholarly sources."""
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(settings.other_roles)
     sources = settings.sources_to_open()
     needs_keywords = any(resolve(name)[0] in SCHOLARLY for name in sources)
@@ -88,9 +85,7 @@ def visible_answers(state: DebateState, names: Sequence[str], round: int, two_ro
 def next_round_and_speakers(
     turns: Sequence[Turn], names: Sequence[str], in_turn: Callable[[int], bool]
 ) -> tuple[int, list[str]]:
-    """The round in which the next speakers speak, and their names: one if it is ``in_turn``, else all who have not
-    spoken yet.
-    """
+    """The next speakers' round and their names: one if its speakers speak ``in_turn``, else all who have not spoken."""
     last = answers_of(turns)
     spoken = {turn["agent"] for turn in last}
     round = last[0]["round"] if last else 0
@@ -108,9 +103,7 @@ def to_next_speakers(
     two_rounds: bool = False,
     **shown: Any,
 ) -> list[Send]:
-    """Builds the `Send`s of the next debaters, with the others' latest answers or, if ``two_rounds``, all of these
-    rounds.
-    """
+    """Builds the `Send`s of the next debaters; ``two_rounds``: each hears all answers of this and the last round."""
     names = [d.name for d in debaters]
     round, speakers = next_round_and_speakers(state["turns"], names, in_turn)
     sends = []

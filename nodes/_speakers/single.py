@@ -24,7 +24,6 @@ class SingleAgentSettings(Settings):
     )
 
     def roles(self) -> set[str]:
-        """The roles that may have a model of their own."""
         return {AGENT} | SHARED_ROLES
 
 
@@ -32,12 +31,10 @@ class SingleReaderSettings(SourcesSettings):
     """Settings of systems with one agent that reads evidence."""
 
     def roles(self) -> set[str]:
-        """The roles that may have a model of their own."""
         return {AGENT} | SHARED_ROLES
 
 
 def single_needs(settings: Settings) -> Needs:
-    """The resources that a system with one agent needs."""
     sources = settings.sources_to_open() if isinstance(settings, SourcesSettings) else ()
     return needs_for(settings, {AGENT: None}, sources)
 

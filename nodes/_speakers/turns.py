@@ -55,9 +55,7 @@ class Agent(BaseModel):
 
 
 def number_speakers(prefix: str) -> Any:
-    """A validator for a list (or number) of speakers, which names the unnamed ones ``prefix-1``, ``prefix-2`` by
-    position.
-    """
+    """A validator for a list or number of speakers, which names unnamed ones ``prefix-1``, ``prefix-2`` by position."""
 
     def add_names(given: Any) -> Any:
         if isinstance(given, int) and not isinstance(given, bool):
@@ -71,9 +69,7 @@ def number_speakers(prefix: str) -> Any:
 
 
 def as_mappings(given: Any, other_form: str = "") -> list[Any]:
-    """Declarations of speakers and models' names as mappings; the field's type refuses elements of other types
-    later.
-    """
+    """Speakers and models' names as mappings; other elements stay, because the field's type refuses them later."""
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise ValueError(f"expected a list of objects or of models' names{other_form}")
     plain = [one.model_dump(exclude_unset=True) if isinstance(one, BaseModel) else one for one in given]
@@ -81,9 +77,7 @@ def as_mappings(given: Any, other_form: str = "") -> list[Any]:
 
 
 def fixed_speakers(*names: str) -> Any:
-    """A validator for speakers that must have these names, in this order, or none; the field must check their
-    number.
-    """
+    """A validator that gives speakers these names, in this order, and refuses others; the field checks their number."""
 
     def add_names(given: Any) -> Any:
         plain = as_mappings(given)
@@ -158,9 +152,7 @@ def send_turn(
     pool: Sequence[Evidence] = (),
     **more: Any,
 ) -> Send:
-    """Builds the `Send` that runs a speaker's turn at a node; by default the speaker is shown only the given
-    evidence.
-    """
+    """Builds the `Send` that runs a speaker's turn at a node; by default, only the given evidence is shown."""
     evidence = given_evidence(state["evidence"]) if evidence is None else active_evidence(evidence)
     heard = [*opponents, *([own] if own else [])]
     cited, shown = cited_ids(heard), {piece["id"] for piece in evidence}
@@ -182,9 +174,7 @@ def send_turn(
 
 
 def person_instructions(state: DebateState) -> dict[str, Any]:
-    """A person's remarks and questions (``told``) and the ids of evidence that a person excluded (``struck``), if
-    any.
-    """
+    """A person's remarks and questions (``told``), and the ids of the evidence that a person excluded (``struck``)."""
     struck = [piece["id"] for piece in state["evidence"] if piece.get("struck")]
     remarks = show_remarks(state["turns"])
     return ({"told": remarks} if remarks else {}) | ({"struck": struck} if struck else {})

@@ -30,9 +30,7 @@ WORDED_KINDS = ("short_answer", "expression")
 
 
 def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
-    """The turns of the step ``respond`` in a round, by default the last, in their order, also those without a usable
-    answer.
-    """
+    """The turns of the step ``respond``, also without a usable answer, in a round; by default in the last one."""
     given = [t for t in turns if t["step"] == "respond"]
     last = max((t["round"] for t in given), default=0) if round is None else round
     return [t for t in given if t["round"] == last]
@@ -49,9 +47,7 @@ def last_answers(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def common_outcome(turns: Sequence[Turn]) -> Outcome:
-    """The outcome that all unusable replies (not failed or prevented calls) have in common; ``unparsed`` if there is
-    none.
-    """
+    """The outcome that all unusable replies have in common, without failed or prevented calls; else ``unparsed``."""
     outcomes = {turn.get("outcome") for turn in turns} & set(get_args(Outcome)) - {"ok"}
     return outcomes.pop() if len(outcomes) == 1 else "unparsed"  # type: ignore[return-value]
 
@@ -93,9 +89,7 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
 async def group_answers(
     claim: str, task: Task, answers: Sequence[str | None], model: Speaker | BaseChatModel | None = None
 ) -> tuple[list[int | None], list[list[Comparison]]]:
-    """The group of each answer, from 0 (None without an answer), by meaning; for each, the model's comparisons with
-    others.
-    """
+    """Groups answers that mean the same: each answer's group, from 0, and the model's comparisons for each answer."""
     groups: list[list[str]] = []
     group_of_each: list[int | None] = []
     checks: list[list[Comparison]] = []
@@ -121,9 +115,7 @@ async def group_answers(
 
 
 def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
-    """The mean of each score over a debater's rounds so far, by debater and by the score's name; None if no value is
-    known.
-    """
+    """The mean of each score over a debater's rounds so far, by debater and score; None if no value is known."""
     given = [t for t in turns if t["step"] == "respond"]
     agents = list(dict.fromkeys(t["agent"] for t in given))
     measured = [m for m in METRICS if any(m in t.get("scores", {}) for t in given)]
@@ -134,9 +126,7 @@ def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
 
 
 def agreed_or_disputed(votes: Sequence[Vote], round: int) -> RoundReason:
-    """The ``reason`` of a round's record, for debates that end when all agree, but not when only first answers (round
-    0) do.
-    """
+    """The ``reason`` of a round's record, for debates that end when all agree, except on first answers (round 0)."""
     if agreed_answer(votes) is None:
         return "disputed"
     return "agreed" if round > 0 else "first_answers"

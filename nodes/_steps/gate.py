@@ -73,7 +73,6 @@ def dependent_readers(answers: Iterable[Turn], settings: GateSettings) -> list[l
 
 
 def calls_and_tokens(calls: Sequence[Call]) -> dict[str, int]:
-    """The number of calls and their tokens."""
     return {"calls": len(calls), "tokens": tokens_of(calls)}
 
 
@@ -109,7 +108,7 @@ def stop_reason_without_debate(state: DebateState, settings: Any) -> StopReason:
 
 
 def inner_input(state: DebateState) -> dict[str, Any]:
-    """The input for an inner debate, made from the outer debate's state. It contains no evidence."""
+    """The input for an inner debate, without evidence, from the outer debate's state."""
     task: Task = state["task"]
     asked: dict[str, Any] = {"claim": state["claim"], "task": task["name"]}
     if task["name"] == "labels":
@@ -126,9 +125,7 @@ def with_inner_settings(decision: Decision, own: Any) -> Decision:
 
 
 def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
-    """Runs another system's debate, with the graph and settings from ``inner``, on all evidence; takes its verdict or
-    error.
-    """
+    """Runs another system's debate, as ``inner`` returns it, on all evidence so far; takes its verdict or its error."""
 
     def decides(settings: Any) -> Mapping[str | None, Decision]:
         if not may_follow(settings):

@@ -35,9 +35,7 @@ class OriginGroup(TypedDict):
 
 
 def group_by_origin(evidence: Iterable[Evidence]) -> list[OriginGroup]:
-    """Groups the active evidence by origin, the best rank first; the rank of an unranked piece is its position;
-    blocking.
-    """
+    """Groups the active evidence by origin, the best rank first; an unranked piece has its position; blocking."""
     pieces = active_evidence(evidence)
     named = origins(pieces)
     found: dict[str, OriginGroup] = {}
@@ -50,9 +48,7 @@ def group_by_origin(evidence: Iterable[Evidence]) -> list[OriginGroup]:
 
 
 def group_origins_node() -> Node:
-    """Groups the evidence by origin, keeps the ``max_origins`` origins with the best ranks, and warns about the
-    others.
-    """
+    """Groups the evidence by origin, keeps the ``max_origins`` with the best ranks, and warns about the others."""
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         found = await asyncio.to_thread(group_by_origin, state["evidence"])
@@ -102,9 +98,7 @@ def is_decisive(task: Task, vote: Vote) -> bool:
 
 
 def weighted_votes(task: Task, votes: Sequence[Vote], groups: Sequence[OriginGroup]) -> list[Vote]:
-    """The votes of origins (``number`` is the position in ``groups``) with the reciprocal of each origin's best rank as
-    weight.
-    """
+    """The votes of origins; the weight of each is the reciprocal of the best rank of its origin."""
     ranks = {number: origin["rank"] for number, origin in enumerate(groups, 1)}
     some_decisive = any(is_decisive(task, vote) for vote in votes)
     # An origin that leaves the claim open contradicts no other, so its vote only counts if all leave it open.

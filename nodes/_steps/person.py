@@ -258,9 +258,7 @@ def remark_first(
 
 
 def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -> bool:
-    """Whether a router's result has a `Send` for a round later than all turns, or names one of the nodes in
-    ``rounds``.
-    """
+    """Whether a router's result has a `Send` for a round later than all turns, or names a node in ``rounds``."""
     last = max((turn["round"] for turn in turns), default=0)
     return any(
         to.arg["turns"][0]["round"] > last if isinstance(to, Send) else to in rounds
@@ -269,9 +267,7 @@ def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -
 
 
 def question_or(to: str, end: str = "close") -> Callable[[DebateState], str]:
-    """A router after a person's review of the verdict: a question leads to ``to``, an accepted verdict or an error to
-    ``end``.
-    """
+    """A router after a person's review of the verdict: a question leads to ``to``, an accepted verdict to ``end``."""
 
     def after_review(state: DebateState) -> str:
         reviews = [turn for turn in state["turns"] if turn["step"] == "review_verdict"]

@@ -100,7 +100,6 @@ async def summarise_debate(
 
 
 def placeholder_values(document: Mapping[str, Any], quotes: Sequence[CheckedQuote]) -> dict[str, str]:
-    """The values of the prompt's placeholders."""
     task, pieces = document["task"], {piece["id"]: piece for piece in document["evidence"]}
     numbered = (
         as_data("quote", pieces[q["evidence_id"]]["text"][q["start"] : q["end"]], number=str(n), of=q["evidence_id"])

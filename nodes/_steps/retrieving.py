@@ -74,9 +74,7 @@ def mark_search(evidence: Iterable[Evidence], agent: str, round: int, phase: str
 
 
 async def find_keywords(claim: str, task: Task, query: str, model: Speaker | BaseChatModel) -> list[str]:
-    """Asks a model for the keywords of a query, for which scholarly sources are searched (Tool-MAD, v1, section
-    C.2).
-    """
+    """Asks a model for a query's keywords, with which scholarly sources are searched (Tool-MAD, v1, section C.2)."""
     speaker = as_speaker(model, "debater")
     values = wording(task) | {"name": speaker.role, "claim": show_claim(claim, task), "query": as_data("query", query)}
     reply = await speaker.ask(KEYWORDS, values, KeywordsReply)
@@ -84,9 +82,7 @@ async def find_keywords(claim: str, task: Task, query: str, model: Speaker | Bas
 
 
 async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Speaker | BaseChatModel) -> Evidence:
-    """The piece with a model's summary as its text and with a new id (Tool-MAD, first version, section C.2): one
-    call.
-    """
+    """The piece with a model's summary as its text, and a new id (Tool-MAD, first version, section C.2): one call."""
     speaker = as_speaker(model, "source_summariser")
     values = wording(task) | {"claim": show_claim(claim, task), "evidence": show_evidence([piece])}
     reply = await speaker.ask(SOURCE_SUMMARY, values, SummaryReply)
@@ -200,9 +196,7 @@ SourceResult = list[Evidence] | MootError
 async def ask_with_fallbacks(
     state: DebaterState, query: str, run: NodeContext
 ) -> tuple[list[SourceResult], list[Reading]]:
-    """The result of each of a speaker's sources, or of the fallback that replaced it, and the log of all sources
-    searched.
-    """
+    """The result for each of a speaker's sources, or for its fallback, and the log of all sources searched."""
     debater, query_forms = state["debater"], QueryForms(state, query, run)
     rules = rules_of(run.settings, debater)
     names, corpus = sources_of(debater), run.settings.corpus
@@ -266,9 +260,7 @@ def reading_of(agent: str, name: str, retriever: Retriever) -> Reading:
 
 @dataclass
 class QueryForms:
-    """A query in the form that each source needs; the model is asked for keywords at most once, when a source needs
-    them.
-    """
+    """A query in the form that each source needs; the model is asked for keywords at most once."""
 
     state: DebaterState
     query: str
@@ -295,9 +287,7 @@ async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
 
 
 async def summarise_abstract(state: DebaterState, piece: Evidence, run: NodeContext) -> Evidence:
-    """Summarises a scholarly source's piece as `source_summaries` says; without a summary, it stays as it is, with a
-    warning.
-    """
+    """Summarises a scholarly source's piece as `source_summaries` says; if that fails, it warns and keeps the piece."""
     summariser = run.settings.source_summaries
     if summariser == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:
         return piece

@@ -44,8 +44,7 @@ def robustness_node() -> Node:
         selected, most = checks[: run.settings.robustness_calls], run.settings.robustness_calls
         kind: Literal["judge", "answer"] = "judge" if judge_turn else "answer"
         before = Counter(run.ceilings.skipped), Counter(run.ceilings.not_awaited)
-        # A failed call leaves only its check without an answer, unless its error affects all calls, such as a wrong
-        # key.
+        # A failed call leaves only its check without an answer, unless its error affects all calls.
         made = await all_at_once(repeat_decision(state, kind, check, evidence, names, run) for check in selected)
         # Calls that a ceiling prevented in the checks do not count as skipped calls of the debate.
         run.ceilings.skipped, run.ceilings.not_awaited = before
@@ -68,9 +67,7 @@ def decider_evidence(state: DebateState, judge_turn: Turn | None) -> list[Eviden
 
 
 def quotes_by_origin(state: DebateState, names: dict[str, str]) -> dict[str, list[str]]:
-    """The verified quotes of all turns by the origin of their piece; ``names`` has the origins of the pieces that
-    count, by id.
-    """
+    """The verified quotes of all turns by origin; only from the pieces whose origins are in ``names`` (by id)."""
     texts = {piece["id"]: piece["text"] for piece in state["evidence"]}
     found: dict[str, list[str]] = {}
     for turn in state["turns"]:
@@ -97,9 +94,7 @@ def cites_only(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
 async def repeat_decision(
     state: DebateState, kind: str, check: Check, evidence: Sequence[Evidence], names: dict[str, str], run: NodeContext
 ) -> Check:
-    """Repeats the deciding step for a check; if the call fails, there is no answer, and ``outcome`` is the error's
-    kind.
-    """
+    """Repeats the deciding step for a check; if the call fails, the check's ``outcome`` is the error's kind."""
     by_id = {piece["id"]: piece for piece in evidence}
     left, without = [by_id[id] for id in check["evidence_ids"]], set(check["without"])
     history = [t for t in state["turns"] if t["step"] == "respond"]

@@ -41,9 +41,7 @@ def faithfulness_score(supported: Sequence[bool]) -> float | None:
 
 
 def answer_relevance_score(claim: Sequence[float], questions: Sequence[Sequence[float]]) -> float | None:
-    """The mean cosine of the claim's vector with the vectors of the questions (Tool-MAD III); None without
-    questions.
-    """
+    """The mean cosine of the claim's vector with the questions' vectors (Tool-MAD III); None without questions."""
     # RAGAS has the same formula, but also a term for evasive answers, which is left out here.
     return mean_cosine(claim, questions)
 
@@ -166,9 +164,7 @@ ClaimForm = Literal["question", "as_given"]
 
 
 def claim_to_compare(claim: str, form: ClaimForm = "question") -> str:
-    """The text to compare with the questions that an answer would fit: the claim as a question or, as in Tool-MAD III,
-    as it is.
-    """
+    """The claim, to compare with questions that an answer would fit: as a question or, as in Tool-MAD III, as given."""
     return claim if form == "as_given" or is_question(claim) else f"Is it true that {claim}?"
 
 
@@ -390,9 +386,7 @@ def missing_score_update(turn: Turn, score: str, run: NodeContext) -> dict[str, 
 
 
 def failed_score_update(turn: Turn, score: str, error: MootError, run: NodeContext) -> dict[str, Any]:
-    """The state update for a score that could not be computed: null, with a warning, unless the error affects all
-    calls.
-    """
+    """The update for a score that could not be computed: null, with a warning, unless the error affects all calls."""
     if not affects_only_call(error):
         raise error
     run.ledger.warn("score_missing", f"{score}: {error.detail}")

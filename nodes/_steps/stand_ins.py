@@ -15,9 +15,7 @@ from moot.retrievers._search import STAND_IN, resolve
 
 
 async def check_stand_in(sources: Sequence[str], claim: str, run: NodeContext) -> None:
-    """Refuses a debate if Wikipedia must replace a source, no other source is named, and Wikipedia cannot be
-    searched.
-    """
+    """Refuses a debate if Wikipedia is its only source, as a replacement, and cannot be searched."""
     corpus = run.settings.corpus
     replaced = [name for name in sources if name != STAND_IN]
     if not replaced or any(resolve(name, corpus)[0] != STAND_IN for name in sources):

@@ -50,9 +50,7 @@ def _prompt_values(claim: str, task: Task, answers: Sequence[Turn]) -> dict[str,
 
 
 def agreement_node(prompt: str = AGREE) -> Node:
-    """Asks the role ``judge`` whether the last round's answers agree; this only decides if the votes do not
-    (`undecided`).
-    """
+    """Asks the role ``judge`` whether the last answers agree; this decides only if the votes do not (`undecided`)."""
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         turn = new_turn(state["rounds"], "judge", "agree")

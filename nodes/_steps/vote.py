@@ -23,9 +23,7 @@ SUM_DECIMALS = 9
 def majority(
     votes: Sequence[Vote], weights: Sequence[float] | None = None, tie: Tie = "first", contested: int = 1
 ) -> Vote | None:
-    """The first vote for the answer with the largest sum of weights; None if no vote has an answer, or no answer
-    wins.
-    """
+    """The first vote for the answer with the largest sum of weights; None if no answer wins."""
     sums: dict[int, float] = {}
     for vote, weight in zip(votes, [1.0] * len(votes) if weights is None else weights, strict=True):
         if vote["group"] is not None:

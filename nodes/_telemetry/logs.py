@@ -78,7 +78,6 @@ class DebateIdFilter(logging.Filter):
 
 
 def log_start(id: str, graph: str, *, resumed: bool) -> None:
-    """Logs that a debate starts or is resumed."""
     log.info("debate goes on" if resumed else "debate begun", extra={"debate": id, "graph": graph})
 
 

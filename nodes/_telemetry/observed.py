@@ -98,9 +98,7 @@ class DebateWatch:
 
     @contextmanager
     def node(self, place: Ledger) -> Iterator[None]:
-        """Context manager that records the span of a node of the debate, which encloses the spans of the node's
-        calls.
-        """
+        """A context that records the span of a node of the debate, which encloses the spans of the node's calls."""
         around = None if _inside.get() is self else trace.set_span_in_context(self.span)
         entered = _inside.set(self)
         try:

@@ -43,9 +43,7 @@ def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tup
 
 
 def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, Any]:
-    """The confidence in a verdict by votes, as keys of a document; {} without a winner or with fewer than two
-    answers.
-    """
+    """The confidence in a verdict by votes, as keys of a document; {} without a winner or with only one answer."""
     counted = [vote for vote in votes if vote["group"] is not None]
     if won is None or won["group"] is None or len(counted) < 2:
         return {}
@@ -66,9 +64,7 @@ def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, An
 
 
 def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The confidence of a finished debate, as keys of its document; ``confidence_from`` has the reason if it is
-    null.
-    """
+    """The confidence of a finished debate, as keys of its document; if it is null, ``confidence_from`` says why."""
     answer, known = state["answer"], {key: state.get(key) for key in CONFIDENCE}
     if answer is None:  # a trial's panel may be confident in a verdict for which the task has no label
         own = known["confidence"] is not None and "vote_share" not in (known["confidence_parts"] or {})

@@ -116,9 +116,7 @@ NEGATED = re.compile(
 
 
 def read_number(text: str) -> Fraction | None:
-    """The value of the only number in a text, or of a calculation's result; None if there is no such number, or if it
-    is vague or denied.
-    """
+    """The value of the only number in a text, or of a calculation's result; None if it is unclear, vague or denied."""
     found = _find_number(text)
     return None if found is None else _value_of(found)
 
@@ -194,7 +192,7 @@ def read_quantity(text: str) -> str | None:
 
 
 def unit_of(text: str) -> tuple[str, ...]:
-    """The unit of the only number in a text and, after "per", "/" or "an", a second unit; empty if it has no unit of
+    """The unit of the only number in a text, with a second unit after "per", "/" or "an"; empty without one of
     `UNITS`.
     """
     found = _find_number(text)
@@ -268,9 +266,7 @@ def _unit_of(found: re.Match[str]) -> tuple[str, ...]:
 
 
 def surely_differ(one: str, other: str) -> bool:
-    """Whether two answers certainly differ: only one abstains, or equal numbers have different units; False leaves it
-    open.
-    """
+    """Whether two answers certainly differ: only one abstains, or they are equal numbers with different units."""
     if one == other or ABSTENTION in (one, other):
         return one != other
     value = read_number(one)
@@ -281,9 +277,7 @@ def surely_differ(one: str, other: str) -> bool:
 
 
 def normal_text(text: str) -> str:
-    """A short answer for comparisons: in lower case, without accents, a leading article, and punctuation without a
-    meaning.
-    """
+    """A short answer for comparisons, in lower case and without accents, a leading article and most punctuation."""
     plain = unicodedata.normalize("NFKD", text).casefold()
     plain = unicodedata.normalize("NFC", re.sub(r"(?<=[a-zα-ωа-я])[\u0300-\u036f]+", "", plain))
     # Punctuation that may change the meaning becomes its character code; the rest is removed.
@@ -295,9 +289,7 @@ def normal_text(text: str) -> str:
 
 
 def normal_expression(text: str) -> str:
-    """A LaTeX expression for comparisons, without layout, "x =" and some signs, by rules like those of the MATH
-    benchmark.
-    """
+    """A LaTeX expression for comparisons, without layout and "x =", by rules like those of the MATH benchmark."""
     shown = unwrap_answer(text).strip().strip("$").strip().rstrip(".")
     shown = re.sub(r"\\(?:left|right|displaystyle|!|,|;|:|quad|qquad)(?![a-zA-Z])|\\ |~", " ", shown)
     shown = re.sub(r"\\[dt]frac", r"\\frac", shown)

@@ -86,9 +86,7 @@ def digest(values: Any) -> str:
 
 
 def prompt_digests(settings: Settings) -> dict[str, str]:
-    """The digests (eight hexadecimal digits) of the prompts, as edited, of a system and of its inner debate, by
-    name.
-    """
+    """The digests of the (edited) prompts of a system and of its inner debate, by name: eight hexadecimal digits."""
     edited, inner = settings.edited(), settings.inner_settings()
     own = {name: digest(edited.get(name) or shipped(name))[:8] for name in settings.prompts.values()}
     return dict(sorted(((prompt_digests(inner) if inner else {}) | own).items()))
@@ -157,9 +155,7 @@ def read_calibration(path: str) -> Calibration:
 
 
 def _file_of_id(id: str) -> Path:
-    """The file of a calibration in the operator's folder ``calibrations``; a file outside counts as missing;
-    blocking.
-    """
+    """The file of a calibration in the operator's folder ``calibrations``, but never outside of it; blocking."""
     check_calibration(id)
     folder = (moot_home() / "calibrations").resolve()
     file = (folder / f"{id.removesuffix('.json')}.json").resolve()
@@ -185,9 +181,7 @@ def check_bound(calibration: Calibration, here: Bound) -> None:
 
 
 def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Iterator[str]:
-    """Describes changes of moot, and of the corpora in ``corpora`` (digests by name), since a calibration was
-    fitted.
-    """
+    """Describes what changed since a calibration was fitted: moot, or a corpus by its digest in ``corpora``."""
     for name in sorted(calibration.corpora.keys() & corpora.keys()):
         if calibration.corpora[name] != corpora[name]:
             yield (
@@ -204,9 +198,7 @@ def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Itera
 def label_shares(
     labels: Sequence[str], answer: str | None, confidence: float | None, rounds: Sequence[RoundRecord]
 ) -> dict[str, float]:
-    """A distribution over the labels: the confidence for the verdict, the rest in proportion to 1 plus each label's
-    answers.
-    """
+    """A distribution over the labels: the verdict's confidence; the others share the rest by 1 plus their answers."""
     if answer not in labels or confidence is None:
         return dict.fromkeys(labels, 1 / len(labels))
     given = Counter(vote["answer"] for record in rounds for vote in record.get("votes", []))
@@ -216,7 +208,7 @@ def label_shares(
 
 
 def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0) -> float:
-    """The share of the labelled debates and this one with a nonconformity score (1 minus a label's share) of at least
+    """The share of debates, with this one, whose nonconformity score (1 minus a label's share) is at least
     ``score``.
     """
     known = [(round(one, SCORE_DECIMALS), count) for one, count in scores]
@@ -247,8 +239,7 @@ def guarantee_limits(n: int, alpha: float) -> str:
     """The limits of the guarantee if there are few cases; empty if there are enough."""
     if n >= FEW_CASES:
         return ""
-    # The coverage of one fitted file varies around the guaranteed average, about with this standard deviation (Vovk
-    # 2012).
+    # The coverage of one fitted file varies around the guaranteed average: 1.96 of its standard deviations (Vovk 2012).
     off = 1.96 * (alpha * (1 - alpha) / (n + 2)) ** 0.5
     none = " With so few, every prediction set contains all labels." if n + 1 < 1 / alpha else ""
     return (
@@ -260,9 +251,7 @@ def guarantee_limits(n: int, alpha: float) -> str:
 def calibrated(
     calibration: Mapping[str, Any] | None, document: Mapping[str, Any], *, done: bool = True
 ) -> dict[str, Any]:
-    """The results of a calibration, as keys of a debate's document: {} without one, only ``calibration`` if it is not
-    ``done``.
-    """
+    """The results of a calibration, as keys of a debate's document; {} if there is no calibration."""
     if calibration is None:
         return {}
     alpha, n, least = calibration["alpha"], calibration["n"], calibration["least_confidence"]

@@ -23,9 +23,7 @@ _PIECE = re.compile(r"(<(evidence|item)(?: [^<>]*)?>\n)(.*?)(\n</\2>)", re.DOTAL
 
 
 def datamarked(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Copies of messages with marks in the evidence (``evidence`` and ``item`` elements); each system message explains
-    the mark.
-    """
+    """Copies of messages with marked evidence; an explanation of the mark is added to every system message."""
     return [_marked_message(message) for message in messages]
 
 

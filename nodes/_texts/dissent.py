@@ -51,9 +51,7 @@ def _answer_of(turn: Mapping[str, Any]) -> str | None:
 def _turns_by_group(
     document: Mapping[str, Any], last: Mapping[SpeakerKey, Any], verdict: str | None
 ) -> dict[Any, list[Any]]:
-    """Each speaker's last turn, by its vote's group or else by its answer; the first group with the verdict has the key
-    `VERDICT`.
-    """
+    """Each speaker's last turn by the vote's group, or else by the answer; the verdict's group is `VERDICT`."""
     voted = {(vote["agent"], vote.get("number")): vote["group"] for vote in document["votes"]}
     groups: dict[Any, list[Any]] = {}
     for speaker, turn in last.items():
@@ -91,9 +89,7 @@ def _minority_answer(turns: Sequence[Mapping[str, Any]], answering_agent: Any) -
 
 
 def _changes(document: Mapping[str, Any], given: Sequence[Mapping[str, Any]], answering_agent: Any) -> list[Change]:
-    """The answers that differ from the speaker's previous valid answer, in order; empty unless they are labels or
-    numbers.
-    """
+    """The answers that differ from the speaker's previous valid one, in order; only for labels and numbers."""
     if document["task"]["kind"] not in ("labels", "number"):
         return []
     changes: list[Change] = []

@@ -48,9 +48,7 @@ _inherited: ContextVar[tuple[Evidence, ...]] = ContextVar("inherited_evidence", 
 
 @contextmanager
 def inherit_evidence(evidence: Iterable[Evidence]) -> Iterator[None]:
-    """A context in which a debate without ``given`` of its own inherits the active pieces of an outer debate's
-    evidence.
-    """
+    """A context in which a debate inherits an outer debate's active evidence, unless its input has ``given``."""
     pieces: list[Evidence] = [
         {**piece, "retrievals": [*piece["retrievals"], INHERITED]} for piece in active_evidence(evidence)
     ]

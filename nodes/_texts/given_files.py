@@ -16,9 +16,7 @@ from moot.retrievers._files import FILE_SUFFIXES, READERS, read_text_file
 
 
 def read_given(given: str | Path) -> list[Any]:
-    """Reads a file or an http(s) page as objects like `GivenText`, one a line, page or section, or one for all;
-    blocking.
-    """
+    """Reads a file or an http(s) address as objects of the form of `GivenText`; blocking."""
     if not is_url(str(given)):
         return read_given_file(Path(given), Path(given).name)
     found = fetch(str(given))
@@ -28,9 +26,7 @@ def read_given(given: str | Path) -> list[Any]:
 
 
 def read_given_file(file: Path, name: str) -> list[Any]:
-    """Reads a file as `read_given` does; ``name`` is its name in errors, and the source of texts without their own;
-    blocking.
-    """
+    """Reads a file as `read_given` does; ``name`` stands in errors and is the default source of the texts; blocking."""
     try:
         kind = None if file.suffix.lower() == ".jsonl" else kind_of(file)
         if kind:

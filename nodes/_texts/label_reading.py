@@ -53,9 +53,7 @@ DENIED = re.compile(
 
 
 def read_label(task: Task, text: str) -> str | None:
-    """The label of a text; None if none is clear, as in a text that denies it, only quotes it, or names another label,
-    too.
-    """
+    """The label of a text; None if it is not clear, for example because the text denies it or names another one."""
     # A last line such as "Answer: B" decides, unless the lines before it give another label.
     if final := final_lines(text):
         label, others = read_label(task, final[1]), {read_label(task, line) for line in set(final[0])} - {None}

@@ -150,16 +150,16 @@ LEAD_IN = re.compile(
 
 
 def fold_label(text: str) -> str:
-    """A text for comparing labels: in lower case, single spaces for spaces, dashes, ``_`` and ``/``, no `MARKS` at its
-    ends.
+    """A text for comparing labels: in lower case, with single spaces for dashes, ``_`` and ``/``, stripped of
+    `MARKS`.
     """
     normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
     return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
 
 
 def normal_option(text: str) -> str:
-    """A text for comparing options: in NFKC and lower case, a hyphen for each minus sign, no ``*``, backquote or ``$``
-    at its ends.
+    """A text for comparing options: in NFKC and lower case, with hyphens for minus signs, stripped of ``*`` and
+    ``$``.
     """
     normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
     return re.sub(r"\s+", " ", normal).casefold()
@@ -237,9 +237,7 @@ def label_words(task_json: str) -> LabelWords:
 
 
 def _senses_of(task: Task, label: str, *, partly: bool = True) -> set[str]:
-    """The senses of a label by its name and its meaning; ``partly``: a word of the name may give its sense ("mostly
-    true").
-    """
+    """The senses of a label by name and meaning; ``partly``: a word of the name may give its sense ("mostly true")."""
     choice = task["name"] != "labels" and len(label) == 1
     name, meaning = fold_label(label), fold_label(task["meanings"].get(label, ""))
     name, meaning = (meaning, "") if choice else (name, meaning)  # an option's text is its name
@@ -269,9 +267,7 @@ def _is_doubted(match: re.Match[str]) -> bool:
 
 
 def without_own_words(words: LabelWords, label: str, text: str) -> str | None:
-    """A folded text with ``·`` for words that say this label or deny others; None if it denies this one or says
-    another.
-    """
+    """A folded text with ``·`` for words that say this label or deny others; None if it denies this or says another."""
     rest, end = "", 0
     for match in words.pattern.finditer(text):
         written, before, after = match["written"], text[end : match.start()], None

@@ -11,9 +11,7 @@ from moot.retrievers._search import STAND_IN, resolve
 
 
 def every_search_failed(corpora: Iterable[Reading], evidence: Iterable[Any]) -> bool:
-    """Whether a debate searched, all searches and their fallbacks failed (not: found nothing), and there is no other
-    evidence.
-    """
+    """Whether a debate has searched, no search succeeded (finding nothing is a success), and there is no evidence."""
     found, failed = [*evidence], [bool(reading.get("failed")) for reading in corpora]
     return bool(failed) and all(failed) and not found
 

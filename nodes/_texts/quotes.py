@@ -70,9 +70,7 @@ class FoldedText:
 
     @cached_property
     def edges(self) -> list[bool]:
-        """For each position, whether a quote may begin or end there: not inside a word or a character of the original
-        text.
-        """
+        """For each position, whether a quote may begin or end there: never inside a word or an original character."""
         inner = [a != b for a, b in zip(self.spans, self.spans[1:], strict=False)]
         edges = [True, *inner, True]
         for word in WORD.finditer("".join(map(_char_class, self.text))):
@@ -80,9 +78,7 @@ class FoldedText:
         return edges
 
     def find(self, words: str) -> tuple[int, int] | None:
-        """The span in the original text of the first occurrence of normalised words that begins and ends where `edges`
-        allows it.
-        """
+        """The span, in the original text, of the first occurrence of normalised words between two `edges`, or None."""
         text, edges, size = self.plain, self.edges, len(words)
         first = text.find(words)
         for i in range(first, len(text) - size + 1) if first >= 0 else ():
@@ -93,9 +89,7 @@ class FoldedText:
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
-    """The start and the exclusive end, in code points, of the first occurrence of a quote at word boundaries of a
-    text.
-    """
+    """The start and exclusive end, in code points, of the first occurrence of a quote in a text, at word boundaries."""
     found = _find_folded(quote, text)
     # Prompts show ‹ and › in place of < and >.
     if found is None and not {"‹", "›"}.isdisjoint(quote):
@@ -218,7 +212,7 @@ def _check_citation(quote: Quote, text: str | None, shown: Collection[str]) -> C
 
 
 def text_hash(text: str) -> str:
-    """``sha256:`` and the hexadecimal digest of a text's UTF-8. It identifies the text to which offsets refer."""
+    """``sha256:`` and the hexadecimal digest of a text's UTF-8, to identify the text to which offsets refer."""
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 

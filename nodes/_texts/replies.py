@@ -36,9 +36,7 @@ class Reply(BaseModel):
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """Parses a text without JSON into objects of field values; the list is empty, unless a subclass accepts such
-        texts.
-        """
+        """Parses a text without JSON into objects of field values; only subclasses accept such texts."""
         return []
 
 
@@ -108,7 +106,7 @@ class QuestionsReply(Reply):
     """Questions that an answer would fit."""
 
     questions: list[Text]
-    noncommittal: Annotated[bool | None, WithJsonSchema({"type": "boolean"})]  # evasive; None: not said
+    noncommittal: Annotated[bool | None, WithJsonSchema({"type": "boolean"})]  # None if the model does not say
 
     @model_validator(mode="before")
     @classmethod
@@ -178,9 +176,7 @@ class FinalReply(Reply):
 
 
 def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
-    """The class of the final reply, whose ``answer`` must be the same as a given answer (`same_answer`) if any is
-    given.
-    """
+    """The class of the final reply, whose ``answer`` must equal a given one (`same_answer`), if any is given."""
     return _final_reply(_reply_key(task), tuple(dict.fromkeys(given)))
 
 
@@ -214,9 +210,7 @@ NOT_FOUND = re.compile(
 
 
 def _as_numbers(value: Any) -> Any:
-    """A value such as "1 and 3" as a list of numbers, "none found" as an empty one; other values are returned
-    unchanged.
-    """
+    """A value such as "1 and 3" or "none found" as a list of numbers; others are returned unchanged."""
     if isinstance(value, list):
         if any(isinstance(item, bool | list) for item in value):
             # A validator of Pydantic, for which this is an invalid reply.
@@ -243,9 +237,7 @@ class SelectReply(Reply):
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """Parses numbers in square brackets, ``[]`` as the whole text, or a phrase which says that no item helps; else
-        [].
-        """
+        """Parses numbers in square brackets, ``[]`` as the whole text, or a phrase which says that no item helps."""
         numbers = re.findall(r"\d{1,9}", " ".join(BRACKETS.findall(text)))
         if numbers:
             usable = not NEGATION.search(text)
@@ -256,9 +248,7 @@ class SelectReply(Reply):
 
 @lru_cache(maxsize=256)
 def select_reply(size: int, most: int) -> type[SelectReply]:
-    """The class of replies that select at most ``most`` of ``size`` items; the caller drops invalid and surplus
-    numbers.
-    """
+    """The class of replies that select at most ``most`` of ``size`` items; callers drop invalid and surplus numbers."""
     item = {"type": "integer", "minimum": 1, "maximum": size}
     schema = WithJsonSchema({"type": "array", "items": item, "minItems": 0, "maxItems": most})
     kind = Annotated[list[int], BeforeValidator(_as_numbers), schema]
@@ -340,9 +330,7 @@ def _schema_text(reply: type[Reply]) -> str:
 
 
 def reply_schema(reply: type[Reply]) -> dict[str, Any]:
-    """The JSON schema of a class of replies, by the rules of strict structured output, without titles and
-    descriptions.
-    """
+    """A class's JSON schema, by the rules of strict structured output, without titles and descriptions."""
     schema: dict[str, Any] = json.loads(_schema_text(reply))
     return schema
 

@@ -75,9 +75,7 @@ class Robustness(TypedDict):
 def checks_of(
     evidence: Sequence[Evidence], names: Mapping[str, str], quoted: Mapping[str, Sequence[str]], cited: Sequence[str]
 ) -> list[Check]:
-    """The checks of a verdict, without answers yet, the most informative first; ``names`` has the origin of each piece
-    by id.
-    """
+    """The checks of a verdict without answers, the most informative first; ``names`` has the pieces' origins by id."""
     ids = [piece["id"] for piece in evidence]
     every = list(dict.fromkeys(names[id] for id in ids))
     ordered = [name for name in dict.fromkeys([*cited, *every]) if name in every]

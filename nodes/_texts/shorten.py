@@ -65,9 +65,7 @@ _CITED = re.compile(r"^(?:\[this quote[^\]]*\] )?(\S{1,64}): ", re.MULTILINE)
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """A part of a prompt's text that may be left out; ``start`` and ``end`` (exclusive) are its offsets in that
-    text.
-    """
+    """A part of a prompt's text that may be left out; ``start`` and ``end`` (exclusive) are offsets in that text."""
 
     kind: Literal["evidence", "round"]
     start: int
@@ -94,9 +92,7 @@ class ShortenedTexts:
 
 
 def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = None) -> ShortenedTexts:
-    """Shortens the texts of a prompt to ``most`` bytes of UTF-8 together, if possible; 1 is the best rank of
-    evidence.
-    """
+    """Shortens the texts of a prompt, if possible, to ``most`` bytes of UTF-8 together; rank 1 is the best."""
     if (size := sum(map(bytes_of, texts))) <= most:
         return ShortenedTexts(list(texts), size=size)
     lists = [list(lists_of(text)) for text in texts]
@@ -136,9 +132,7 @@ def _ranks(claim: str, texts: tuple[str, ...]) -> list[int]:
 
 
 def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
-    """Leaves out whole elements of texts that `shorten` could not shorten to ``most`` bytes, which only a ceiling
-    requires.
-    """
+    """Leaves out whole elements of texts that are still too long for a ceiling after `shorten`, evidence first."""
     found = [(at, element) for at, text in enumerate(made.texts) for element in _ELEMENT.finditer(text)]
     evidence = [one for one in found if one[1][1] in EVIDENCE]
     gone, over = [], made.size - most
@@ -172,9 +166,7 @@ def _shorten_to(
     aim: int,
     size: int,
 ) -> ShortenedTexts:
-    """Shortens the texts to about ``aim`` bytes (notes on gaps come on top); the best of ``pieces`` and ``old`` rounds
-    last.
-    """
+    """Shortens the texts to about ``aim`` bytes; the notes on gaps may make them longer."""
     evidence_size, rounds_size = sum(_size(unit) for unit in pieces), sum(_size(unit) for unit in old)
     room = aim - (size - evidence_size - rounds_size)
     allotted = _allot_bytes(pieces, only_cited, max(room - rounds_size, min(evidence_size, int(aim * EVIDENCE_SHARE))))
@@ -216,9 +208,7 @@ def _size(unit: Unit) -> int:
 
 
 def _allot_bytes(pieces: Sequence[Unit], only_cited: str, room: int) -> dict[Unit, int]:
-    """Allots bytes to pieces, the best first; pieces with fewer bytes than their size are shown in part, others left
-    out.
-    """
+    """Allots bytes to pieces, the best first; pieces with too few are shown in part, and those without are left out."""
     allotted: dict[Unit, int] = {}
     half = room if len(pieces) == 1 else room // 2
     for unit in pieces:
@@ -283,7 +273,7 @@ def _rounds_in_words(numbers: Sequence[int], series: str = "") -> str:
 
 
 def _reasons_limit(texts: Sequence[str], over: int) -> tuple[int, int, int]:
-    """The highest limit in bytes for reasons that saves ``over`` bytes, or else the lowest; the bytes saved; the texts
+    """The highest limit (bytes) for reasons that saves ``over`` bytes, if any does, the bytes saved, and the texts
     cut.
     """
     sizes = sorted((bytes_of(found[3]) for text in texts for found in _REASONS.finditer(text)), reverse=True)
@@ -345,9 +335,7 @@ def lists_of(text: str) -> Iterator[list[Unit]]:
 
 
 def _unit(found: re.Match[str], text: str) -> Unit | None:
-    """The unit of an element, from the heading of a round directly above it; None if it cannot be left out as a
-    whole.
-    """
+    """The unit of an element, with a round's heading directly above it; None if it must not be left out as a whole."""
     attributes = dict(_ATTRIBUTE.findall(found[2] or ""))
     start, end = found.span()
     if found[1] in EVIDENCE:

@@ -19,7 +19,7 @@ from moot.retrievers._normalise import WEB_SEARCHES
 
 
 def show_claim(claim: str, task: Task) -> str:
-    """The claim or the question. Its speaker and date, if known, follow as separate data."""
+    """The claim or the question, then its speaker and date, if known, as separate data."""
     return "\n".join(filter(None, (as_data(task["subject"], claim), show_origin(task))))
 
 
@@ -35,7 +35,7 @@ NOT_LOOKED_FOR = "(none: no search was made)"
 
 
 class RankedText(str):
-    """A text with evidence. ``ranks`` has the best rank of each piece that a search ranked, by the piece's id."""
+    """A text with evidence; ``ranks`` has the best rank of each piece that a search ranked, by the piece's id."""
 
     ranks: Mapping[str, int]
 
@@ -61,17 +61,13 @@ def best_rank(piece: Evidence, place: int) -> int:
 
 
 def show_given(evidence: Iterable[Evidence]) -> str:
-    """The given evidence (`given_evidence`) under a heading, for prompts that show no other evidence; empty if there is
-    none.
-    """
+    """The given evidence (`given_evidence`) under a heading, for prompts that show no other; empty if there is none."""
     given = given_evidence(evidence)
     return f"Evidence that is given:\n{show_evidence(given)}" if given else ""
 
 
 def without_web_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
-    """All pieces, with empty titles for those that a web search, or the source that stood in for ``web``, found
-    first.
-    """
+    """All pieces, with empty titles for those that a web search (or what stood in for it) retrieved first."""
     asked = ("web", *WEB_SEARCHES)
     # Titles from Wikipedia stay, because they are not headlines.
     searched = {reading["retriever"] for reading in corpora if reading["requested"] in asked} - {"wikipedia"}
@@ -115,7 +111,7 @@ def show_opponents(turns: Iterable[Turn]) -> str:
 
 
 def show_remarks(turns: Iterable[Turn]) -> str:
-    """A person's remarks and questions; before each question, the draft of the verdict. Empty if there are none."""
+    """A person's remarks and questions, each question after the draft of the verdict; empty if there are none."""
     blocks = []
     for turn in turns:
         if remark := turn.get("remark"):
@@ -148,9 +144,7 @@ def show_own_answer(turn: Turn | None) -> str:
 
 
 def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
-    """The answers of a round by group, the largest group first; a turn without a group is not shown, but counts in the
-    total.
-    """
+    """The answers of a round by group, the largest first; a turn without a group only counts in the total."""
     found = sorted({g for g in groups if g is not None}, key=lambda g: -groups.count(g))
     parts = []
     for group in found:
@@ -161,9 +155,7 @@ def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
 
 
 def show_heard(turns: Iterable[Turn]) -> str:
-    """Summaries of the last round, and reviews of the speaker's answer, under headings; only turns whose outcome is
-    ``ok``.
-    """
+    """Summaries of the last round, and reviews of the speaker's answer, under headings; only turns that are ``ok``."""
     usable = [turn for turn in turns if turn.get("outcome") == "ok"]
     summaries = [as_data("summary", str(turn["summary"]), by=turn["agent"]) for turn in usable if "summary" in turn]
     reviews = [_review_block(turn) for turn in usable if "comment" in turn]
@@ -193,7 +185,7 @@ def show_citations(citations: Iterable[Citation]) -> list[str]:
 
 
 def _citation_line(citation: Citation) -> str:
-    """A citation on one line. A failed check is at the start of the line, where no id or quote can imitate it."""
+    """A citation on one line; a failed check is at its start, where no id or quote can imitate it."""
     id, quote = _one_line(citation["evidence_id"]), _one_line(citation["quote"])
     if citation["fabricated"]:
         return f"[the agent that cites this id was never shown it] {id}: {quote}"
@@ -222,9 +214,7 @@ MEASURES = {
 
 
 def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterable[Turn] = ()) -> str:
-    """Averages, from 0 to 1, of each debater under a heading; with ``turns``, each with its number of rounds; empty if
-    none is known.
-    """
+    """Average scores of each debater, from 0 to 1, under a heading; empty if no score is known."""
     known = Counter((t["agent"], name) for t in turns for name, v in t.get("scores", {}).items() if v is not None)
 
     def mean_text(agent: str, name: str, value: float | None) -> str:
@@ -252,9 +242,7 @@ def show_why(
     low: Sequence[tuple[str, str, float | None, float]] | None,
     unsupported: Iterable[tuple[str, str]] = (),
 ) -> str:
-    """The reason for another round; ``low`` has the scores that are too low, or is None if the answers are not the
-    same.
-    """
+    """The reason for another round; ``low`` has the scores that are too low, or is None if the answers differ."""
     lines = [f"{vote['agent']}: {_one_line(vote['answer'] or '(no valid answer)')}" for vote in votes]
     answers = as_data("answers", "\n".join(lines))
     if low is None:

@@ -173,9 +173,7 @@ QUESTION_MARKS = tuple("?\u037e؟፧᥅‽⁇⁈⁉❓❔⳺⳻⸮⹔꘏꛷꫱�
 
 
 def is_question(text: str) -> bool:
-    """Whether a text ends with a question mark of any script, apart from `AROUND_QUESTION` and what encloses the whole
-    text.
-    """
+    """Whether a text ends with a question mark of any script, apart from marks that enclose the whole text."""
     body = text.strip(AROUND_QUESTION)
     while len(body) > 1 and _is_pair(body[0], body[-1]):
         body = body[1:-1].strip(AROUND_QUESTION)
@@ -199,7 +197,7 @@ def _is_pair(first: str, last: str) -> bool:
 
 
 def _letters_by_option(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The letter of each option, by the option's text. Options with the same text (`normal_option`) are left out."""
+    """The letter of each option, by the option's text, without options of the same text (`normal_option`)."""
     texts = [normal_option(option) for _, option in pairs if isinstance(option, str)]
     return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(normal_option(o)) == 1}
 
@@ -251,9 +249,7 @@ def check_claim(claim: object) -> str:
 
 
 def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
-    """The checked date (a year, a month or a day in ISO form) and speaker of a claim, as entries of a task; empty ones
-    left out.
-    """
+    """The date (a year, month or day in ISO form) and the speaker of a claim, checked, as entries of a task."""
     origin = {}
     if claim_date is not None and claim_date != "":
         if not isinstance(claim_date, str) or not is_iso_date(claim_date.strip()):
@@ -283,9 +279,7 @@ def is_iso_date(text: str) -> bool:
 
 
 def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
-    """Describes the form of an answer for a prompt; ``pool``: it may follow from evidence and the model's own
-    knowledge.
-    """
+    """Describes the form of an answer for a prompt; ``pool``: it may combine evidence with the model's knowledge."""
     if task["kind"] == "short_answer" and (evidence or pool):
         return f"{RULES['short_answer']} {ABSTAIN_BY_KNOWLEDGE if pool else ABSTAIN_BY_EVIDENCE}"
     if task["kind"] != "labels":
@@ -360,16 +354,12 @@ evidence may change an answer."""
 
 
 def is_reasoning_task(task: Task) -> bool:
-    """Whether answers result from reasoning, and evidence only helps, so faithfulness counts only statements from
-    evidence.
-    """
+    """Whether answers result from reasoning, and evidence only helps: multiple choice, numbers and expressions."""
     return _has_letters(task) or task["kind"] in ("number", "expression")
 
 
 def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str, str]:
-    """The values of the placeholders that depend on the task; ``known``: the model answers from its own knowledge
-    alone.
-    """
+    """The values of all placeholders that depend on the task; ``known``: the model must answer without any evidence."""
     labels, meanings = tuple(task["labels"]), tuple(task["meanings"].items())
     return {**_wording(task["name"], task["kind"], task["subject"], labels, meanings, given=given, known=known)}
 

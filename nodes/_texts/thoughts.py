@@ -157,9 +157,7 @@ def without_thoughts(text: str) -> str:
 
 
 def field_without_thoughts(text: str) -> str:
-    """The text of a field without thoughts whose two marks are unmistakable; empty if it begins with one without an end
-    mark.
-    """
+    """The text of a reply's field without unmistakable thoughts; empty if it begins with one that does not end."""
     begun: dict[int, list[int]] = {}
     spans: list[tuple[int, int]] = []
     for found in _SIGN.finditer(text):

@@ -118,9 +118,7 @@ def verdict_origins(document: DebateState | dict[str, Any]) -> list[str]:
 
 
 def share_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
-    """The warning ``origin_share``: too many pieces of the evidence are near-duplicates (only those with a web address
-    count).
-    """
+    """The warning ``origin_share``: too many pieces of evidence with a web address are near-duplicates."""
     share, evidence = document["settings"].get("max_origin_share", 1), document["evidence"]
     if share >= 1 or len(group := largest_group(evidence)) <= max(2, share * len(evidence)):
         return []
@@ -143,9 +141,7 @@ def _was_meant_to_search(document: DebateState | dict[str, Any]) -> bool:
 
 
 def caveats(document: Mapping[str, Any]) -> list[Warned]:
-    """The warnings that are shown with the verdict, by `CAVEATS`, at most `MOST_CAVEATS` of each kind with different
-    texts.
-    """
+    """The warnings that are shown with the verdict, in the order of `CAVEATS`, at most `MOST_CAVEATS` of a kind."""
     found: list[Warned] = []
     for kind in CAVEATS:
         of_kind = {one["detail"]: one for one in document["warnings"] if one["kind"] == kind}
@@ -183,9 +179,7 @@ def turns_by_reason(document: DebateState | dict[str, Any]) -> dict[str, list[Tu
 
 
 def outcome_in_words(document: Mapping[str, Any]) -> str:
-    """The outcome of a debate as a text: only the error if it failed, only stop reason and warnings without a
-    verdict.
-    """
+    """The outcome of a debate as a text; only the error if it failed, and no reasons if there is no verdict."""
     if document["error"]:
         return f"No verdict. {document['error']['detail']}"
     warned = "\n".join(f"Warning: {caveat_in_words(one)}" for one in caveats(document))

@@ -39,9 +39,7 @@ def denies_box(before: str, _: str) -> bool:
 
 
 def unwrap_answer(text: str, denies: Callable[[str, str], bool] = denies_box) -> str:
-    """A text without tags around it; if it ends with its only LaTeX box, the box's content, unless the words before
-    deny it.
-    """
+    """A text without tags around it, or the content of the LaTeX box at its end, unless ``denies`` finds it denied."""
     boxes = list(BOXED.finditer(text))
     if len(boxes) == 1:
         inside = _inside_braces(text, boxes[0].end())

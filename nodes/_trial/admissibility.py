@@ -12,7 +12,7 @@ SCORE_DECIMALS = 9
 
 
 def is_above(value: float, threshold: float) -> bool:
-    """Whether a value is above a threshold. Their difference is first rounded to `SCORE_DECIMALS`."""
+    """Whether a value is above a threshold, after their difference is rounded to `SCORE_DECIMALS`."""
     return round(value - threshold, SCORE_DECIMALS) > 0
 
 
@@ -31,5 +31,5 @@ def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> St
 
 
 def rank_by_weight(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The evidence, highest weight first. A missing weight counts as 0; pieces of equal weight keep their order."""
+    """The evidence, highest weight first; a missing weight counts as 0, and pieces of equal weight keep their order."""
     return sorted(evidence, key=lambda piece: -piece.get("weight", 0.0))

@@ -43,8 +43,8 @@ def consensus_strength(winning: int, votes: int) -> float:
 
 
 def judge_quality(scores: Sequence[Mapping[str, float]]) -> float:
-    """q = (mean evidence strength + mean argument validity + mean scientific reliability) / 30, in [0, 1] (PROClaim,
-    Eq. 4).
+    """The judges' mean scores as one number: q = (evidence strength + argument validity + scientific reliability) / 30,
+    each the mean over the judges (PROClaim, Eq. 4), in [0, 1].
     """
     if not scores:
         raise ValueError("there is no judge with a verdict, so there is no mean score")
@@ -70,16 +70,12 @@ def role_switch_adjustment(consistency: float | None) -> float:
 
 
 def reflection_adjustment(score: float | None) -> float:
-    """The adjustment of the confidence for the winning side's reflection (PROClaim, Eq. 3 and 11); 0 without a
-    score.
-    """
+    """The adjustment for the winning side's reflection score (PROClaim, Eq. 3 and 11); 0 if there is no score."""
     return 0.0 if score is None else max(-0.15, (score - 0.5) * 0.6)
 
 
 def final_confidence(base: float, role_switch: float, reflection: float, winning: int, votes: int) -> float:
-    """The sum of the confidence's parts, clamped to [0, 1], at least 0.10 if two thirds of the votes won (PROClaim, Eq.
-    5).
-    """
+    """The confidence: the sum of its parts in [0, 1], at least 0.10 with two thirds of the votes (PROClaim, Eq. 5)."""
     clamped = min(1.0, max(0.0, base + role_switch + reflection))
     return max(0.10, clamped) if 3 * winning >= 2 * votes else clamped
 

@@ -91,7 +91,6 @@ def this_round(state: TrialState) -> int:
 
 
 def turns_in_round(turns: Iterable[Turn], round: int, step: str) -> list[Turn]:
-    """The turns of a step in a round."""
     return [turn for turn in turns if turn["round"] == round and turn["step"] == step]
 
 
@@ -106,9 +105,7 @@ def premises_of(turns: Iterable[Turn]) -> list[str]:
 
 
 def statements(turns: Iterable[Turn], last: int | None = None) -> list[Turn]:
-    """The turns with a usable argument or testimony by round, arguments before testimonies, the plaintiff before the
-    defense.
-    """
+    """The turns with a usable argument or testimony: by round, then arguments first, then the plaintiff first."""
     given = [turn for turn in turns if turn.get("argument") or turn.get("testimony")]
     given.sort(key=lambda turn: (turn["round"], turn["step"] == "testify", SIDES.index(turn["side"] or "plaintiff")))
     return given if last is None else given[max(0, len(given) - last) :]
@@ -141,9 +138,7 @@ def send_to_speaker(
 
 
 def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[Evidence]:
-    """The evidence on record in a debate: admitted pieces by weight, then discovered pieces in the order of
-    searches.
-    """
+    """The evidence on record in a debate: admitted pieces by weight, then discovered ones in the order of searches."""
     pieces = active_evidence(evidence)
     admitted = rank_by_weight(piece for piece in pieces if piece.get("status") == "admitted")
     discovered = [piece for piece in pieces if piece.get("status") == "discovered"]
@@ -163,9 +158,7 @@ def is_unadmitted(piece: Evidence) -> bool:
 def visible_exhibits(
     exhibits: Sequence[Evidence], history: Iterable[Turn] = (), *, whole: bool = True
 ) -> list[Evidence]:
-    """The active exhibits that a speaker may cite: all if they are shown ``whole``, otherwise those that ``history``
-    cites.
-    """
+    """The active exhibits that a speaker may cite: all if ``whole``, otherwise those that ``history`` cites."""
     cited = cited_ids(history)
     return [piece for piece in active_evidence(exhibits) if whole or piece["id"] in cited]
 
@@ -205,9 +198,7 @@ def show_premises(premises: Sequence[str]) -> str:
 def show_record(
     exhibits: Sequence[Evidence], history: Sequence[Turn] = (), *, whole: bool = True, titles: bool = False
 ) -> str:
-    """The exhibits on record: ``whole``, or the titles and quotes of cited ones, and the others' number or
-    ``titles``.
-    """
+    """The exhibits on record, under a heading: all texts if ``whole``, otherwise titles and quotes of cited ones."""
     pieces = active_evidence(exhibits)
     if whole or not pieces:
         return f"Exhibits on record:\n{show_evidence(pieces, NO_EXHIBIT)}"
@@ -251,9 +242,7 @@ def _title_line(piece: Evidence) -> str:
 
 
 def exhibits_by_setting(state: TrialState, settings: Any) -> list[Evidence]:
-    """The exhibits that a reflecting side or an expert is shown: all or, unless the setting is ``whole``, those cited
-    so far.
-    """
+    """The exhibits that a reflecting side or an expert is shown: all or, by the setting, those cited so far."""
     return visible_exhibits(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
 
 

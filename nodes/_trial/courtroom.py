@@ -224,7 +224,6 @@ class TrialSettings(SourcesSettings):
 
 
 def trial_needs(settings: TrialSettings) -> Needs:
-    """The resources that a trial with these settings needs."""
     roles = set(ROLES) - (set() if settings.role_switch else {"analyser"})
     speakers = dict.fromkeys(sorted(roles)) | {judge.name: judge.model for judge in settings.judges}
     return needs_for(settings, speakers, settings.sources_to_open(), encoder=settings.searches_in_debates)
@@ -249,9 +248,7 @@ def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
 
 
 def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
-    """Builds the `Send` for a side's argument, with its reflection and the critic's advice from the end of the last
-    round.
-    """
+    """Builds the `Send` for a side's argument, with the last round's reflection and critic's advice."""
     record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
     last = this_round(state) - 1
     known = {"advice": advice_for(state["turns"], side, last), **side_findings(state["turns"], side, last)}
@@ -267,9 +264,7 @@ def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
 
 
 def to_expert_requests(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s that ask each side whether it requests an expert, with the record and the statements so
-    far.
-    """
+    """Builds the `Send`s that ask each side whether it requests an expert."""
     record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
     return to_sides(to, state, "request_expert", evidence=lambda side: record, heard=lambda side: history)
 
@@ -282,9 +277,7 @@ def to_reflection(to: str, state: TrialState) -> list[Send]:
 
 
 def may_close(state: TrialState, settings: TrialSettings) -> bool:
-    """Whether the court is asked after this round whether to close the debate, because its answer could be the stop
-    reason.
-    """
+    """Whether the court is asked after this round whether to close the debate: if its answer can matter."""
     rounds = this_round(state)
     if not settings.progressive_retrieval or rounds < settings.min_rounds:
         return False

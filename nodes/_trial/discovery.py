@@ -142,9 +142,7 @@ def gap_node() -> Node:
 
 
 def discovery_query_node() -> Node:
-    """Writes a query for a side's gap into its turn; if only this call fails, the claim is the query, with a
-    warning.
-    """
+    """Writes a query for a side's gap into its turn; if this call fails, the claim is the query, with a warning."""
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker(QUERY.role)
@@ -162,7 +160,7 @@ def discovery_query_node() -> Node:
 
 
 def refine_node() -> Node:
-    """Replaces the query in a side's turn by the court's refined query; if only this call fails, there is a warning."""
+    """Replaces the query in a side's turn by the court's; if this call fails, it stays, with a warning."""
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker(REFINE.role)
@@ -180,9 +178,7 @@ def refine_node() -> Node:
 
 
 def admit_node() -> Node:
-    """Adds results of a round's searches to the record, if they are new and fit the request of the side that
-    searched.
-    """
+    """Adds results of a round's searches to the record, if they are new and fit the searching side's request."""
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         # The plaintiff's results are compared with the record first, then the defense's.
@@ -231,7 +227,7 @@ def admit_node() -> Node:
 
 
 def request_of(state: TrialState, turn: Turn) -> str:
-    """A side's request: its gap and the evidence that its last reflection found missing or, without both, its query."""
+    """A side's request: its gap and the evidence that its last reflection found missing or, without them, its query."""
     return "\n".join(filter(None, (turn.get("gap"), missing_evidence(state, turn["side"])))) or str(turn["query"])
 
 
@@ -244,9 +240,7 @@ def _side_index(turn: Turn) -> int:
 
 
 def _with_findings(piece: Evidence, novelty: float, similarity: float, joins: bool, turn: Turn) -> Evidence:
-    """A piece with only the entry of this search, rated, in ``retrievals``; it keeps a status, unless it joins the
-    record.
-    """
+    """A piece with only this search, rated, in ``retrievals``; its status stays, unless it joins the record."""
     asked = {"agent": turn["agent"], "round": turn["round"], "query": turn["query"]}
     found = [r for r in piece["retrievals"] if asked.items() <= r.items()]
     rated: Evidence = {
@@ -266,9 +260,7 @@ def _with_status(piece: Evidence, *, joins: bool) -> Evidence:
 async def _relevance(
     turn: Turn, pieces: Sequence[Evidence], run: NodeContext, encoder: Encoder
 ) -> dict[str, float | None]:
-    """The score ``relevance``, the mean cosine of a side's query and its results; {} without `relevance_gain` or
-    time.
-    """
+    """The score ``relevance``: the mean cosine of a query and its results; {} if it is off, or time is used up."""
     if run.settings.relevance_gain is None:
         return {}
     encoding = asyncio.gather(encoder.embed([str(turn["query"])]), vectors_of(pieces, encoder))

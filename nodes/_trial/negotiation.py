@@ -106,7 +106,7 @@ async def weigh_evidence(
 
 
 def premises_node() -> Node:
-    """Adds the miner's turn with the premises. Reads: claim, task."""
+    """Adds the miner's turn with the premises."""
     return PREMISES.node(
         lambda state, speaker, settings: mine_premises(state["claim"], state["task"], speaker),
         turn_starter(PREMISES.role, "premises", "negotiation"),
@@ -114,7 +114,7 @@ def premises_node() -> Node:
 
 
 def stance_queries_node() -> Node:
-    """Adds the negotiator's turn with a query for each side. Reads: claim, task."""
+    """Adds the negotiator's turn with a query for each side."""
     return QUERIES.node(
         lambda state, speaker, settings: stance_queries(state["claim"], state["task"], speaker),
         turn_starter(QUERIES.role, "stance_queries", "negotiation"),
@@ -122,9 +122,7 @@ def stance_queries_node() -> Node:
 
 
 def disclose_node() -> Node:
-    """Marks each given or found piece of evidence with the first pool that contains it, and with the status
-    ``seed``.
-    """
+    """Marks each given or found piece with the first pool that contains it, and with the status ``seed``."""
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         pools = {piece["id"]: GIVEN for piece in given_evidence(state["evidence"])}
@@ -147,7 +145,7 @@ def disclose_node() -> Node:
 
 
 def challenge_node() -> Node:
-    """Writes a counsel's challenges, to evidence of the other side or given with the claim, into the counsel's turn."""
+    """Writes a counsel's challenges to evidence of the other side, or given with the claim, into the counsel's turn."""
     return CHALLENGE.node(
         lambda state, speaker, settings: challenge(
             *trial_subject(state), state["evidence"], speaker, side=side_of(state)
@@ -217,9 +215,7 @@ def to_seed(to: str, state: TrialState, settings: Any) -> Send:
 
 
 def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Builds the `Send`s of the searches: for the first `max_premises` premises, and with the query of each side that
-    has one.
-    """
+    """Builds the `Send`s of searches: for the first `max_premises` premises, and with each side's query, if any."""
     sends = []
     for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
         turn = new_turn(0, "retrieval", "retrieve_premise", number, phase="negotiation")
@@ -240,9 +236,7 @@ def searcher(name: str, settings: Any) -> dict[str, Any]:
 
 
 def to_challengers(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s that make each side challenge what the other side found, and the given texts, if there is
-    anything.
-    """
+    """Builds the `Send`s that make each side challenge what the other side found, and the given texts, if any."""
     sends = []
     for side in SIDES:
         theirs = {i for turn in state["turns"] if turn.get("pool") == OPPOSITE[side] for i in turn["evidence_ids"]}

@@ -42,9 +42,7 @@ def novelties(
     ruled_out: Collection[int] = (),
     unfit: Collection[int] = (),
 ) -> list[float]:
-    """The novelty of each candidate, in order; each new one joins the pool, unless it is ``ruled_out`` (novelty 0) or
-    ``unfit``.
-    """
+    """The novelty of each candidate; a new one joins the pool, unless it is ``ruled_out`` (novelty 0) or ``unfit``."""
     known, found = list(pool), []
     for place, vector in enumerate(candidates):
         found.append(0.0 if place in ruled_out else novelty(vector, known))
@@ -54,9 +52,7 @@ def novelties(
 
 
 def redundant_share(novelties: Sequence[float], similarity: float = 0.85) -> float | None:
-    """The share of candidates whose similarity (1 - novelty) is above the threshold, in [0, 1]; None without
-    candidates.
-    """
+    """The share of candidates whose similarity (1 - novelty) is above the threshold; None without candidates."""
     if not novelties:
         return None
     return sum(is_above(1 - value, similarity) for value in novelties) / len(novelties)
@@ -71,9 +67,7 @@ def retrieval_end(
     most_retrievals: int = 10,
     least_gain: float | None = None,
 ) -> RetrievalEnd | None:
-    """The reason why a side's search ends after its latest retrieval; None if the search continues (PROClaim, Table
-    1).
-    """
+    """The reason why a side's search ends after its last retrieval; None if it goes on (PROClaim, Table 1)."""
     if share is not None and is_above(share, most_redundant):
         return "redundancy"
     if least_gain is not None and gain is not None and is_above(least_gain, gain):

@@ -58,9 +58,7 @@ LABELS_OF_VERDICTS: dict[Verdict, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def verdict_labels(task: Task, given: Mapping[Verdict, str] | None = None) -> dict[Verdict, str]:
-    """The task's label for each verdict, as ``given`` or by meaning; only INCONCLUSIVE may have none (else a
-    UserError).
-    """
+    """The task's label for each verdict, ``given`` or by meaning; UserError if any but INCONCLUSIVE has none."""
     given = given or {}
     known = set(map(fold_label, task["labels"]))
     if strange := [label for label in given.values() if fold_label(label) not in known]:
@@ -156,7 +154,7 @@ async def judge_record(
 
 
 def analyse_node() -> Node:
-    """Adds the analyser's turn with its scores of consistency. Reads: claim, task, turns."""
+    """Adds the analyser's turn with its scores of consistency."""
     return ANALYSE.node(
         lambda state, speaker, settings: analyse_consistency(state["claim"], state["task"], state["turns"], speaker),
         turn_starter(ANALYSE.role, "analyse", "panel"),
@@ -287,9 +285,7 @@ def no_verdict_error(judged: Sequence[Turn]) -> WorldError:
 
 
 def _vote(turn: Turn, answers: Mapping[Verdict, str | None]) -> Vote:
-    """A judge's verdict as a vote; its answer is the verdict itself if ``answers`` has none, and None without a
-    verdict.
-    """
+    """A judge's verdict, or None, as a vote; without a label for the verdict, the verdict itself is the answer."""
     verdict: Any = turn.get("verdict")
     group = None if verdict is None else VERDICTS.index(verdict)
     answer = None if verdict is None else answers[verdict] or verdict
@@ -344,9 +340,7 @@ def winners_reflection(verdict: Verdict, debate: CourtDebate | None) -> float | 
 
 
 def panel_report(judged: Sequence[Turn], decided: PanelVerdict) -> dict[str, Any]:
-    """The entry ``panel`` of ``metrics``; ``agreement`` is the share of pairs of judges with the same verdict, None
-    without pairs.
-    """
+    """The entry ``panel`` of ``metrics``; ``agreement`` is the share of pairs of judges with the same verdict."""
     given = [turn for turn in judged if turn.get("verdict") is not None]
     pairs = [one["verdict"] == other["verdict"] for one, other in combinations(given, 2)]
     return {

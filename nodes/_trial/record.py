@@ -31,7 +31,7 @@ def panel_exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
 def fitting_exhibits(
     pieces: Sequence[Evidence], cost: Callable[[Evidence], int], room: int, cited: Collection[str] = ()
 ) -> tuple[list[Evidence], list[Evidence]]:
-    """The exhibits that fit into ``room`` tokens and those left out, in order: uncited ones go first, from the last."""
+    """The exhibits that fit into ``room`` tokens, and those left out: uncited ones first, each time the last one."""
     total = sum(cost(piece) for piece in pieces)
     left_out: set[str] = set()
     from_the_end = list(reversed(pieces))
@@ -46,7 +46,7 @@ def fitting_exhibits(
 def fit_record(
     claim: str, task: Task, turns: Sequence[Turn], evidence: Sequence[Evidence], most_tokens: int
 ) -> tuple[dict[str, str], list[Evidence]]:
-    """The values for a judge's prompt, and the exhibits left out; other parts never are, even above ``most_tokens``."""
+    """The values for a judge's prompt, and the exhibits left out of it to keep it below ``most_tokens`` (estimated)."""
     values = common_values(claim, task, premises_of(turns))
     parts = {
         "first_debate": show_debate(turns, "primary"),
@@ -77,7 +77,7 @@ def show_exhibits(pieces: Sequence[Evidence]) -> str:
 
 
 def _status_attributes(piece: Evidence) -> dict[str, str]:
-    """The attributes of an exhibit's tag. Without a ruling, the status is ``disputed``."""
+    """The attributes of an exhibit's tag; without a ruling, the status is ``disputed``."""
     status = piece.get("status", "seed")
     weight = {"weight": f"{piece['weight']:.2f}"} if "weight" in piece else {}
     return {"status": "disputed" if status == "seed" else status} | weight
@@ -109,9 +109,7 @@ def _search_line(turn: Turn) -> str:
 
 
 def show_critic(turns: Iterable[Turn]) -> str:
-    """The critic's scores of both sides by round, and the premises that the critic finds unresolved; empty without its
-    turns.
-    """
+    """The critic's scores of both sides in each round, and the premises it finds unresolved; empty without turns."""
     lines = []
     for turn in turns:
         if turn["step"] == "critique":

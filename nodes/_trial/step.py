@@ -58,7 +58,7 @@ def with_parameters(**parameters: str) -> Callable[[F], F]:
 
 @dataclass(frozen=True)
 class Step(Generic[R]):
-    """A step that makes one call to a model, and whose reply's fields become fields of a turn."""
+    """A step that makes one call to a model; the fields of the reply become fields of a turn."""
 
     prompt: str
     reply: type[R]
@@ -74,7 +74,7 @@ class Step(Generic[R]):
         evidence_ids: Sequence[str] = (),
         check: Callable[[R], str] | None = None,
     ) -> R:
-        """Makes the call with `Speaker.ask`. If ``side`` is given, the prompt also gets the side and its position."""
+        """Makes the call with `Speaker.ask`; with a ``side``, the prompt also gets the side and its position."""
         if side:
             values = {**values, "side": side, "position": values[f"{side}_holds"]}
         return await as_speaker(model, self.role or side).ask(prompt, values, self.reply, evidence_ids, check)
@@ -115,9 +115,7 @@ class Step(Generic[R]):
 
 
 def checked_citations(reply: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, Any]:
-    """A dict with a reply's ``citations``, checked against the shown exhibits, with warnings; {} if its class has no
-    citations.
-    """
+    """A reply's ``citations``, checked against the shown exhibits, with warnings; {} if its class has no such field."""
     ids = {piece["id"] for piece in shown}
     for challenge in getattr(reply, "challenges", []):
         if challenge.evidence_id not in ids:

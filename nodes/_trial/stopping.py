@@ -23,7 +23,7 @@ def reflection_total(plaintiff: float | None, defense: float | None) -> float | 
 
 
 def changes(totals: Sequence[float | None]) -> list[float | None]:
-    """The absolute differences between consecutive totals. A difference is None if one of its two totals is unknown."""
+    """The absolute differences between consecutive totals; None if one of the two is unknown."""
     return [
         None if before is None or now is None else round(abs(now - before), SCORE_DECIMALS)
         for before, now in pairwise(totals)
@@ -36,14 +36,12 @@ def is_plateau(totals: Sequence[float | None], least: float = 0.05) -> bool:
 
 
 def is_exhausted(novelties: Sequence[float | None], least: float = 0.10) -> bool:
-    """Whether the mean novelty of the search candidates is known and below ``least`` in the last two rounds (PROClaim,
-    section 2.5, iii).
-    """
+    """Whether the mean novelty is known and below ``least`` in the last two rounds (PROClaim, section 2.5, iii)."""
     return _all_below(novelties, least)
 
 
 def _all_below(values: Sequence[float | None], least: float) -> bool:
-    """Whether the last `CONSECUTIVE_ROUNDS` values are known and below ``least``. False if there are fewer values."""
+    """Whether the last `CONSECUTIVE_ROUNDS` values are known and below ``least``; False if there are fewer values."""
     last = values[-CONSECUTIVE_ROUNDS:]
     return len(last) == CONSECUTIVE_ROUNDS and all(value is not None and is_above(least, value) for value in last)
 
