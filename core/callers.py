@@ -47,6 +47,7 @@ _serving: _Serving | None = None
 def serving_callers(usual: Mapping[str, Any], *, any_model: bool = False) -> Iterator[None]:
     """A context in which this process is a server, whose callers may name only what the operator lists."""
     global _serving
+    # With ``any_model``, only the operator reaches the server: it has neither a token nor users.
     before, _serving = (
         _serving,
         _Serving(frozenset(str(usual[name]) for name in ("model", "embedder") if name in usual), any_model),

@@ -51,7 +51,7 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
     # If the path is a link, its target is written; only a new file becomes ``private``.
     path, old = Path(os.path.realpath(path)), _mode(path)
     if old is not None and not stat.S_ISREG(old):
-        # A device or a pipe, such as ``/dev/stdout``
+        # A device or a pipe, such as ``/dev/stdout``, cannot be replaced.
         path.write_bytes(data)
         return
     fresh = _temporary_path(path)
@@ -82,7 +82,7 @@ def check_digest(path: Path, sha256: str) -> None:
 
 @contextmanager
 def exclusive_folder(folder: Path, who: str, lock: str, file: str = "") -> Iterator[None]:
-    """Context manager that locks a folder, which is created if it is missing; ``who`` is a noun for the error."""
+    """Context manager that creates and locks a folder; ``who`` is a noun for the error; ``file`` must be writable."""
     from filelock import FileLock, Timeout
 
     folder_lock = FileLock(folder / lock)

@@ -36,7 +36,7 @@ def own_folder(prefix: str) -> Iterator[Path]:
 
 
 def remove_abandoned(prefix: str) -> None:
-    """Removes this user's temporary folders with this prefix and a lock file whose process is dead; none on Windows."""
+    """Removes this user's temporary folders with this prefix whose processes are dead; without effect on Windows."""
     for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*") if fcntl else ():
         with contextlib.suppress(OSError):  # the folder was removed by another process, or has no lock file
             if is_own(folder.lstat()) and is_abandoned(folder):

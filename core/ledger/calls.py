@@ -229,7 +229,7 @@ class CallLedger:
     async def store_calls(
         self, debate: str, results: Sequence[tuple[Key, Any]], about: Mapping[str, Any] | None = None
     ) -> None:
-        """Stores the results of several calls as `store_call` does; if some fail, the others are still stored."""
+        """Stores the results of several calls as `store_call` does; if storing one fails, the others are stored."""
         waiting: list[asyncio.Future[None]] = []
         for key, value in results:
             raw = as_json(value) if is_stored_as_json(key, value) else pack_vectors(value)
@@ -239,7 +239,7 @@ class CallLedger:
             raise errors[0]
 
     async def find(self, key: Key, prefer: str | None = None, *, failed: bool = True) -> StoredCall | None:
-        """The newest result for a key in any debate, first in the one to ``prefer``; None if there is none."""
+        """The newest result for a key: of the debate ``prefer`` if it has one, else of any; None if there is none."""
         entry = await self._do(lambda file: file.find(key.hash, prefer, failed=failed))
         return None if entry is None else stored_call(entry)
 

@@ -231,7 +231,7 @@ class LedgerFile:
         limit: int | None = None,
         id: str | None = None,
     ) -> list[Debate]:
-        """Debates, newest first; ``id`` is the beginning of their ids, ``text`` a part of their inputs as JSON."""
+        """Debates, newest first, by the beginning of the ``id`` and a ``text`` in the input (any ASCII case)."""
         where: list[str] = ["1"]
         values: list[Any] = []
         if status is not None:
@@ -340,7 +340,7 @@ class LedgerFile:
         return self._select_entries(f"{OF_DEBATE} AND seq > ? ORDER BY seq LIMIT ?", debate, after, limit)
 
     def find(self, hash: str, prefer: str | None, *, failed: bool = True) -> Entry | None:
-        """The newest entry for a key in any debate, first in the one to ``prefer``; None if there is none."""
+        """The newest entry for a key: of the debate ``prefer`` if it has one, else of any; None if there is none."""
         key, usable = bytes.fromhex(hash), "" if failed else f" AND {USABLE}"
         found = self._select_entries(f"key = ? AND {OF_DEBATE}{usable}", key, prefer)
         if not found:

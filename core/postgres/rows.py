@@ -399,7 +399,9 @@ class QueuedRows:
     # --- ceilings of a batch ---------------------------------------------------------------------------------------
 
     def lease(self, batch: str, least: Spent, need: Spent) -> tuple[Spent, Spent]:
-        """Leases a part of a batch's budget, for some calls that ``need`` as much; returns the lease and the rest."""
+        """Leases a part of a batch's budget, or nothing if less than ``least`` is left; returns the lease and the
+        rest.
+        """
 
         def job(cursor: Any) -> tuple[Spent, Spent]:
             cursor.execute(

@@ -47,7 +47,9 @@ def find_telemetry() -> Telemetry | None:
 
 
 def finish() -> None:
-    """Sends the remaining data of `turn_on`'s providers and shuts them down, as ``os._exit`` does not; blocking."""
+    """Sends the remaining data of `turn_on`'s providers and shuts them down, which ``os._exit`` would not do;
+    blocking.
+    """
     if (exporters := sys.modules.get("moot.core.telemetry.exporters")) is not None:
         exporters.finish()
 
@@ -84,5 +86,5 @@ def _create_telemetry() -> Telemetry:
 
 
 def is_set(provider: object) -> bool:
-    """Whether a provider has been set and is not a placeholder, whose class is in OpenTelemetry's API."""
+    """Whether a provider has been set; otherwise it is a placeholder, whose class is in OpenTelemetry's API."""
     return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))

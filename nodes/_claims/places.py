@@ -183,7 +183,7 @@ def months() -> frozenset[str]:
 
 
 def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
-    """Whether the text contains a word, maybe in another form; the ``first`` word of a claim is no name."""
+    """Whether the text contains a word, maybe in another form; a claim's ``first`` word is not taken for a name."""
     if plain in known:
         return True
     # Figures, and letters of scripts without spaces, have no other form.

@@ -154,7 +154,7 @@ def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
 
 
 def active_agents(state: DebateState, settings: AgentsSettings) -> list[Agent]:
-    """The agents that are still in the debate, which those leave whose models cannot be reached."""
+    """The agents that are still in the debate; an agent leaves it if its model cannot be reached."""
     left = {t["agent"] for t in state["turns"] if t["step"] == "respond" and t.get("outcome") == "failed"}
     return [agent for agent in settings.agents if agent.name not in left]
 

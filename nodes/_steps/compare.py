@@ -143,7 +143,7 @@ def compare_node(
     Reads: claim, task, turns. Votes for answers that mean the same have the same ``group``. The role ``equivalence``
     compares two free-text answers if their texts differ. The reply is recorded in a turn of the agent that gave
     the second answer. If the settings have ``min_agents``, the debate fails after a round in which fewer than
-    ``min_agents`` agents could be reached (see `close_round`).
+    ``min_agents`` agents could be reached, or not all of them if the round has fewer.
 
     Args:
         by_text: whether only texts are compared, without a model.

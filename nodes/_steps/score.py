@@ -187,7 +187,8 @@ async def answer_relevance(
         model: the model that writes the questions.
         encoder: the text encoder.
         n: the number of questions, at least 1.
-        claim_form: ``form`` of `claim_to_compare`.
+        claim_form: ``question`` turns a claim that is not a question into one. ``as_given`` keeps the claim as it is, as
+            in Tool-MAD III.
 
     Returns:
         ``score``, from -1 to 1; the ``questions``; and ``noncommittal``: whether the answer is evasive, None if the

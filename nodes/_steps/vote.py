@@ -15,7 +15,7 @@ from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, answers_of, cl
 from moot.nodes._texts.agreement import confidence_by_votes
 
 Tie = Literal["first", "none"]
-"""The rule for a tie; see `majority`."""
+"""The rule if several answers have the largest sum: the answer with the ``first`` vote wins, or none."""
 SUM_DECIMALS = 9
 """Decimal places to which sums of weights are rounded before they are compared."""
 
@@ -79,9 +79,10 @@ def vote_node(
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.
         weigh: takes a vote that has an answer, and the settings; returns the vote's weight, or None for a weight of 1.
-        tie: as for `majority`.
+        tie: the rule if several answers have the largest sum of weights. With ``first``, the answer with the earliest
+            vote wins; with ``none``, no answer wins.
         report: takes the state; returns entries for the debate's ``metrics``.
-        contested: as for `majority`.
+        contested: minimum number of votes that an answer needs to win, if there are several answers.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

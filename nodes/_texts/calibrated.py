@@ -198,7 +198,7 @@ def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Itera
 def label_shares(
     labels: Sequence[str], answer: str | None, confidence: float | None, rounds: Sequence[RoundRecord]
 ) -> dict[str, float]:
-    """A distribution over the labels: the verdict's confidence; the others share the rest by 1 plus their answers."""
+    """A distribution over the labels: the verdict has its confidence, the others the rest, by 1 plus their answers."""
     if answer not in labels or confidence is None:
         return dict.fromkeys(labels, 1 / len(labels))
     given = Counter(vote["answer"] for record in rounds for vote in record.get("votes", []))
@@ -208,9 +208,7 @@ def label_shares(
 
 
 def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0) -> float:
-    """The share of debates, with this one, whose nonconformity score (1 minus a label's share) is at least
-    ``score``.
-    """
+    """Of the labelled debates and this one, the share with a nonconformity score of at least ``score``; in [0, 1]."""
     known = [(round(one, SCORE_DECIMALS), count) for one, count in scores]
     here = round(score, SCORE_DECIMALS)
     more = sum(count for one, count in known if one > here)

@@ -51,7 +51,9 @@ def _answer_of(turn: Mapping[str, Any]) -> str | None:
 def _turns_by_group(
     document: Mapping[str, Any], last: Mapping[SpeakerKey, Any], verdict: str | None
 ) -> dict[Any, list[Any]]:
-    """Each speaker's last turn by the vote's group, or else by the answer; the verdict's group is `VERDICT`."""
+    """Each speaker's last turn by the vote's group, or else by the answer; the verdict's group has the key
+    `VERDICT`.
+    """
     voted = {(vote["agent"], vote.get("number")): vote["group"] for vote in document["votes"]}
     groups: dict[Any, list[Any]] = {}
     for speaker, turn in last.items():

@@ -36,7 +36,7 @@ class Reply(BaseModel):
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """Parses a text without JSON into objects of field values; only subclasses accept such texts."""
+        """Parses a text without JSON into objects of field values; none, unless a subclass accepts such texts."""
         return []
 
 
@@ -122,7 +122,7 @@ def _scalar_as_text(value: Any) -> Any:
 def answer_reply(
     task: Task, *, direct: bool = False, confidence: bool = False, may_abstain: bool = False
 ) -> type[AnswerReply]:
-    """The class of replies whose ``answer`` is an answer of the task; if it is ``direct``, before its reasons."""
+    """The class of replies whose ``answer`` is an answer of the task; if ``direct``, it comes before its reasons."""
     # A direct reply has the fields of `AnswerReply`, but its class is not a subclass of it.
     return _answer_reply(_reply_key(task), direct, confidence, may_abstain)
 

@@ -43,8 +43,8 @@ def consensus_strength(winning: int, votes: int) -> float:
 
 
 def judge_quality(scores: Sequence[Mapping[str, float]]) -> float:
-    """The judges' mean scores as one number: q = (evidence strength + argument validity + scientific reliability) / 30,
-    each the mean over the judges (PROClaim, Eq. 4), in [0, 1].
+    """q, the judges' mean scores as one number in [0, 1]: the sum of the means of `QUALITIES` / 30 (PROClaim, Eq.
+    4).
     """
     if not scores:
         raise ValueError("there is no judge with a verdict, so there is no mean score")

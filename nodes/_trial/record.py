@@ -46,7 +46,7 @@ def fitting_exhibits(
 def fit_record(
     claim: str, task: Task, turns: Sequence[Turn], evidence: Sequence[Evidence], most_tokens: int
 ) -> tuple[dict[str, str], list[Evidence]]:
-    """The values for a judge's prompt, and the exhibits left out of it to keep it below ``most_tokens`` (estimated)."""
+    """The values for a judge's prompt, and the exhibits left out to keep it below ``most_tokens`` (estimated)."""
     values = common_values(claim, task, premises_of(turns))
     parts = {
         "first_debate": show_debate(turns, "primary"),
@@ -56,6 +56,7 @@ def fit_record(
         "reflections": show_reflections(turns),
         "consistency": show_consistency(turns),
     }
+    # Only exhibits are left out, so the record is longer if the other parts are.
     room, cited = most_tokens - tokens_without_exhibits(parts), cited_ids(turns)
     kept, left_out = fitting_exhibits(
         panel_exhibits(evidence), lambda piece: count_tokens(show_exhibits([piece])), room, cited
