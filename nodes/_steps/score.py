@@ -187,8 +187,7 @@ async def answer_relevance(
         model: the model that writes the questions.
         encoder: the text encoder.
         n: the number of questions, at least 1.
-        claim_form: ``question`` turns a claim that is not a question into one. ``as_given`` keeps the claim as it is, as
-            in Tool-MAD III.
+        claim_form: ``question`` makes the claim a question, if necessary; ``as_given`` keeps it, as in Tool-MAD III.
 
     Returns:
         ``score``, from -1 to 1; the ``questions``; and ``noncommittal``: whether the answer is evasive, None if the
