@@ -45,14 +45,9 @@ _serving: _Serving | None = None
 
 @contextmanager
 def serving_callers(usual: Mapping[str, Any], *, any_model: bool = False) -> Iterator[None]:
-    """Context manager: inside it, this process is a server, whose callers may name only what the operator lists.
-
-    Args:
-        usual: the operator's default settings (`moot.core.config.usual_settings`); callers may name their models, too.
-        any_model: whether callers may name every model behind an endpoint if ``MOOT_MODELS`` is not set. They may if
-            the server has neither a token nor users, because then only its operator reaches it.
-    """
+    """A context in which this process is a server, whose callers may name only what the operator lists."""
     global _serving
+    # With ``any_model``, only the operator reaches the server: it has neither a token nor users.
     before, _serving = (
         _serving,
         _Serving(frozenset(str(usual[name]) for name in ("model", "embedder") if name in usual), any_model),
@@ -69,20 +64,12 @@ def serves_callers() -> bool:
 
 
 def names_in_variable(variable: str) -> Collection[str]:
-    """The names in an environment variable with a comma-separated list. Blank names are left out."""
+    """The names, without blank ones, in an environment variable with a comma-separated list."""
     return [name for part in os.environ.get(variable, "").split(",") if (name := part.strip())]
 
 
 def check_model(name: str, setting: str) -> None:
-    """Refuses a model of this machine that the server does not list.
-
-    Args:
-        name: the model, or its folder.
-        setting: the setting that names the model, for the error.
-
-    Raises:
-        UserError: this process is a server, and the model is neither in `SHIPPED` nor in ``MOOT_EMBEDDERS``.
-    """
+    """Refuses a model of this machine that a server lists neither in `SHIPPED` nor in ``MOOT_EMBEDDERS``."""
     allowed = (*SHIPPED, *names_in_variable(MODELS))
     if not serves_callers() or name in allowed or (_serving and name in _serving.usual):
         return
@@ -95,23 +82,14 @@ def check_model(name: str, setting: str) -> None:
 
 
 def check_called_model(name: str, variables: Collection[str], setting: str = "model") -> None:
-    """Refuses a model behind an endpoint that the server does not list.
-
-    If ``MOOT_MODELS`` is not set, callers may name the models of every provider that the operator has set up.
-
-    Args:
-        name: the model, as provider:name.
-        variables: environment variables, one of which is set if the operator has set up the provider. They matter for
-            providers that can be called without a key. The others need a key, so their list is empty.
-        setting: the setting that names the model, for the error.
-
-    Raises:
-        UserError: this process is a server, and the model is not listed.
+    """Refuses a model (``provider:name``) that a server does not list or, without a list, has no provider set up
+    for.
     """
     provider, listed = name.partition(":")[0], names_in_variable(CALLED_MODELS)
     own = _serving or _Serving()
     if not serves_callers() or name in own.usual or {name, f"{provider}:*"} & {*listed}:
         return
+    # ``variables`` is empty for providers that need a key: without it, they cannot be called anyway.
     is_set_up = not variables or any(os.environ.get(one, "").strip() for one in variables)
     if not listed and (own.any_model or is_set_up):
         return
@@ -151,13 +129,7 @@ USUAL_MAXIMA: Mapping[str, float] = {
 
 
 def maxima() -> Mapping[str, float]:
-    """The maxima of settings for the callers of this process.
-
-    Empty if it is no server. If its callers are its operator, only those in ``MOOT_MAXIMA`` apply.
-
-    Raises:
-        UserError: ``MOOT_MAXIMA`` is not valid.
-    """
+    """The maxima of settings for the callers of this process; empty if it is no server."""
     if not serves_callers():
         return {}
     are_operators = _serving is not None and _serving.any_model
@@ -172,14 +144,7 @@ def maxima() -> Mapping[str, float]:
 
 
 def check_maxima(changed: Mapping[str, Any]) -> None:
-    """Refuses settings that are larger than this process allows its callers.
-
-    Args:
-        changed: the values of the settings that differ from the defaults.
-
-    Raises:
-        UserError: a setting is larger than its maximum, or ``MOOT_MAXIMA`` is not valid.
-    """
+    """Refuses settings (those that differ from the defaults) that are larger than this process allows its callers."""
     for name, most in maxima().items():
         value = changed.get(name)
         size = len(value) if isinstance(value, list | tuple) else value
@@ -191,11 +156,7 @@ def check_maxima(changed: Mapping[str, Any]) -> None:
 
 
 def check_embedder(name: str) -> None:
-    """Refuses a text encoder that the server does not list.
-
-    Raises:
-        UserError: as `check_called_model` for an encoder behind an endpoint, otherwise as `check_model`.
-    """
+    """Refuses a text encoder that the server does not list."""
     provider, colon, _ = name.partition(":")
     if colon and provider in PROVIDERS:
         check_called_model(name, variables_of(provider), "embedder")
@@ -210,11 +171,7 @@ def variables_of(provider: str) -> tuple[str, ...]:
 
 
 def check_source(given: str) -> None:
-    """Refuses the ``MODULE:ATTRIBUTE`` of a LangChain retriever that the server does not list.
-
-    Raises:
-        UserError: this process is a server, and ``MOOT_LANGCHAIN_SOURCES`` does not list the object.
-    """
+    """Refuses a LangChain retriever (``MODULE:ATTRIBUTE``) that is not in a server's ``MOOT_LANGCHAIN_SOURCES``."""
     if serves_callers() and given not in names_in_variable(SOURCES):
         raise UserError(
             f"The retriever {f'langchain:{given}'!r} is not listed by this server. Add it to the server's {SOURCES}.",
@@ -223,11 +180,7 @@ def check_source(given: str) -> None:
 
 
 def check_calibration(name: str) -> None:
-    """Refuses a path of a calibration's file on a server, where callers name a calibration by its id.
-
-    Raises:
-        UserError: this process is a server, and ``name`` is no id.
-    """
+    """Refuses a path of a calibration's file on a server, where callers name a calibration by its id."""
     if serves_callers() and not CALIBRATION.fullmatch(name):
         raise UserError(
             "calibration: this server reads no path. Name the id of a calibration: the name of a file that its "

@@ -73,11 +73,7 @@ def config_file() -> Path:
 
 
 def read_config() -> dict[str, Any]:
-    """The values in the configuration file; empty if there is no file. Blocking.
-
-    Raises:
-        UserError: the file cannot be read, is not valid TOML, or has a key or a value that `checked_value` refuses.
-    """
+    """The values in the configuration file, each checked (`checked_value`); empty if there is no file; blocking."""
     file = config_file()
     try:
         stored = tomllib.loads(file.read_text(encoding="utf-8-sig"))
@@ -94,14 +90,7 @@ def read_config() -> dict[str, Any]:
 
 
 def checked_value(name: str, value: Any) -> Any:
-    """The value, checked and converted to the type of its key; numbers may be given as strings.
-
-    The range of a number is not checked.
-
-    Raises:
-        UserError: the key is unknown. Or the value is empty, not finite or of the wrong type. Or the key or the value
-            looks like a secret.
-    """
+    """The value, converted to the type of its key; refused if the key is unknown, or either looks like a secret."""
     if name not in KEYS:
         if KEY_NAME.fullmatch(name):
             raise UserError(SECRET.format(what=name), kind="invalid_setting")
@@ -129,16 +118,7 @@ def checked_value(name: str, value: Any) -> Any:
 
 
 def write_config(values: dict[str, Any]) -> Path:
-    """Replaces the configuration file and returns its path. Only this user can read a new file. Blocking.
-
-    Args:
-        values: the value of each key; a key that is left out is unset.
-
-    Raises:
-        UserError: `checked_value` refuses a key or a value, or the folder or the file cannot be written.
-        WorldError: the disk is full or fails.
-        UnicodeEncodeError: a value has a lone surrogate.
-    """
+    """Replaces the configuration file, without the keys that are left out, and returns its path; blocking."""
     file = config_file()
     for name, value in values.items():
         checked_value(name, value)
@@ -156,11 +136,7 @@ def write_config(values: dict[str, Any]) -> Path:
 
 
 def values() -> Iterator[tuple[str, Value]]:
-    """Every key with its value and the value's source; the value is None if the key is not set. Blocking.
-
-    Raises:
-        UserError: the same as for `read_config`. Or `checked_value` refuses the value of an environment variable.
-    """
+    """Every key with its value and the value's source; the value is None if the key is not set; blocking."""
     stored, file = read_config(), config_file()
     for name, key in KEYS.items():
         if text := os.environ.get(key.variable, "").strip():
@@ -175,37 +151,23 @@ def values() -> Iterator[tuple[str, Value]]:
 
 
 def value_of(name: str) -> Any:
-    """The value of a key; None if it is not set. Blocking.
-
-    Raises:
-        UserError: the same as for `values`.
-    """
+    """The value of a key; None if it is not set; blocking."""
     return dict(values())[name].value
 
 
 def operators_model() -> str | None:
-    """The model of the environment variable MOOT_MODEL; None if it is not set. It is the default of every debate."""
+    """The model of the environment variable MOOT_MODEL, the default of every debate; None if it is not set."""
     return os.environ.get(KEYS["model"].variable, "").strip() or None
 
 
 def usual_settings() -> dict[str, Any]:
-    """The debate settings that are set in the file or in the environment. Blocking.
-
-    Raises:
-        UserError: the same as for `values`.
-    """
+    """The debate settings that are set in the file or in the environment; blocking."""
     return {name: found.value for name, found in values() if name in SETTINGS and found.value is not None}
 
 
 def load_env_file(named: Path | None) -> None:
-    """Loads a file of environment variables; variables that are already set keep their values. Blocking.
-
-    Args:
-        named: the file. If None, the file is named by MOOT_ENV_FILE, else by the key ``env_file`` of the configuration
-            file. If neither is set, nothing is loaded.
-
-    Raises:
-        UserError: the file cannot be read, or the configuration file was needed and `read_config` failed.
+    """Loads the file of environment variables that is named here, in MOOT_ENV_FILE or in the configuration;
+    blocking.
     """
     configured = os.environ.get(KEYS["env_file"].variable, "").strip() or (
         None if named else read_config().get("env_file")
@@ -217,6 +179,7 @@ def load_env_file(named: Path | None) -> None:
 
     try:
         with path.open(encoding="utf-8-sig") as lines:
+            # Variables that are already set keep their values.
             load_dotenv(stream=lines, override=False)
     except (OSError, UnicodeDecodeError) as error:
         why = why_unread(path, error) if isinstance(error, OSError) else f"{path} is not UTF-8 text."

@@ -34,15 +34,7 @@ def without_escape(text: str) -> str:
 
 
 def read_bounded(path: Path, most: int) -> bytes:
-    """Reads a regular file. Other kinds of files are refused without waiting: a pipe, a device or a folder. Blocking.
-
-    Args:
-        path: the file.
-        most: the maximum size, in bytes.
-
-    Raises:
-        OSError: the file cannot be read, is not a regular file, or is larger.
-    """
+    """Reads a regular file of at most ``most`` bytes; anything else is an OSError, without waiting; blocking."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -54,24 +46,12 @@ def read_bounded(path: Path, most: int) -> bytes:
 
 
 def write_atomically(path: Path, content: str | bytes, *, private: bool = False) -> None:
-    """Writes a file atomically: after a crash, the file has either its old or its new content. Blocking.
-
-    The content is written to a temporary file in the same folder and synced to the disk. Then the temporary file
-    replaces the old file. If the path is a link, the link's target is written. A device or a pipe (``/dev/stdout``) is
-    written directly, so not atomically.
-
-    Args:
-        path: the file; its folder must exist.
-        content: the whole content; text is written as UTF-8.
-        private: whether only the owner may read a new file. The permissions of an existing file stay.
-
-    Raises:
-        OSError: the file cannot be written; the content of a regular file is unchanged then.
-        UnicodeEncodeError: the text has a lone surrogate.
-    """
+    """Writes a file atomically: after a crash, the file has either its old or its new content; blocking."""
     data = content.encode() if isinstance(content, str) else content
+    # If the path is a link, its target is written; only a new file becomes ``private``.
     path, old = Path(os.path.realpath(path)), _mode(path)
     if old is not None and not stat.S_ISREG(old):
+        # A device or a pipe, such as ``/dev/stdout``, cannot be replaced.
         path.write_bytes(data)
         return
     fresh = _temporary_path(path)
@@ -89,16 +69,7 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
 
 
 def check_digest(path: Path, sha256: str) -> None:
-    """Checks that a file is the published one, before its content is used. Blocking.
-
-    Args:
-        path: the file.
-        sha256: the SHA-256 of the published file, in hexadecimal digits.
-
-    Raises:
-        UserError: the file has other bytes.
-        OSError: the file cannot be read.
-    """
+    """Checks that a file is the published one, before its content is used; blocking."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != sha256:
@@ -111,18 +82,7 @@ def check_digest(path: Path, sha256: str) -> None:
 
 @contextmanager
 def exclusive_folder(folder: Path, who: str, lock: str, file: str = "") -> Iterator[None]:
-    """Context manager that locks a folder with a lock file; a missing folder is created.
-
-    Args:
-        folder: the folder.
-        who: what uses the folder, as a noun for the error's text, such as ``batch``.
-        lock: the name of the lock file in the folder.
-        file: the name of a file in the folder that must be writable; empty if there is no such file.
-
-    Raises:
-        UserError: the folder is locked already, or the folder or the file cannot be written.
-        WorldError: ``file`` is given, and it cannot be written because the disk is full or fails.
-    """
+    """Context manager that creates and locks a folder; ``who`` is a noun for the error; ``file`` must be writable."""
     from filelock import FileLock, Timeout
 
     folder_lock = FileLock(folder / lock)
@@ -146,12 +106,7 @@ def exclusive_folder(folder: Path, who: str, lock: str, file: str = "") -> Itera
 
 
 def check_writable(file: Path) -> None:
-    """Checks, before the work begins, that `write_atomically` can write a file. Blocking.
-
-    Raises:
-        UserError: the file cannot be written, or its folder is missing.
-        WorldError: the disk is full or fails.
-    """
+    """Checks, before the work begins, that `write_atomically` can write a file; blocking."""
     try:
         if not file.parent.is_dir():
             raise UserError(f"There is no folder {file.parent} to write {file.name} to.", kind="missing_file")
@@ -172,10 +127,7 @@ def why_unread(file: Path | str, error: OSError) -> str:
 
 
 def write_error(file: Path | str, error: OSError) -> MootError:
-    """The error for a file that could not be written.
-
-    It is a WorldError if the disk is full or fails, otherwise a UserError.
-    """
+    """The error for a file that could not be written: WorldError if the disk is full or fails, else UserError."""
     if error.errno in DISK_ERRORS:
         detail = f"{file} cannot be written ({error.strerror}). Free disk space, or name a file on another disk."
         return WorldError(detail, kind="not_written")
@@ -188,18 +140,7 @@ def write_error(file: Path | str, error: OSError) -> MootError:
 
 
 def check_home(what: str, part: str = "") -> None:
-    """Checks, before the work begins, that moot's home folder can be written. Blocking.
-
-    A missing folder is created.
-
-    Args:
-        what: the data to be stored in the folder, as the subject of the error's text, e.g. ``"Debates"``.
-        part: the subfolder of the home folder to check; empty for the home folder itself.
-
-    Raises:
-        UserError: the folder cannot be written.
-        WorldError: the disk is full or fails.
-    """
+    """Checks, before the work begins, that (a part of) moot's home folder can be created and written; blocking."""
     folder = moot_home() / part
     try:
         private_folder(folder)
@@ -211,15 +152,7 @@ def check_home(what: str, part: str = "") -> None:
 
 
 def storage_error(what: str, folder: Path, error: OSError) -> MootError:
-    """The error for data that could not be stored in the home folder.
-
-    It is a WorldError if the disk is full or fails, otherwise a UserError.
-
-    Args:
-        what: the data, as the subject of the error's text, e.g. ``"Debates"``.
-        folder: the home folder, or the subfolder for the data.
-        error: what happened.
-    """
+    """The error for data that could not be stored in the home folder; ``what`` is the subject of its text."""
     text = f"{what} cannot be stored in {folder} ({error.strerror})."
     if error.errno in DISK_ERRORS:
         return WorldError(f"{text} Free disk space, or set MOOT_HOME to a folder on another disk.", kind="not_written")

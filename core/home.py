@@ -22,10 +22,7 @@ _outer_umask = 0
 
 
 def moot_home() -> Path:
-    """The folder ``$MOOT_HOME`` or, if the variable is unset or empty, moot's folder among the user's data.
-
-    The folder need not exist.
-    """
+    """The folder ``$MOOT_HOME`` or, by default, moot's folder among the user's data; it need not exist."""
     home = os.environ.get("MOOT_HOME")
     if home:
         return Path(home)
@@ -35,11 +32,7 @@ def moot_home() -> Path:
 
 
 def private_folder(folder: Path) -> Path:
-    """Creates a folder and its missing parents, which only their owner may read; returns the folder. Blocking.
-
-    Raises:
-        OSError: a folder cannot be created.
-    """
+    """Creates a folder and its missing parents, which only their owner may read; returns the folder; blocking."""
     for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
     folder.mkdir(exist_ok=True)  # raises an error if the path is a file
@@ -48,10 +41,7 @@ def private_folder(folder: Path) -> Path:
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """Context manager: files that this process creates inside it, also those of libraries, are private.
-
-    This changes the umask of the whole process. Several threads may be inside at once.
-    """
+    """Context manager in which files that this process creates, in any thread and by libraries, are private."""
     global _inside, _outer_umask
     with _lock:
         if not _inside:
@@ -67,11 +57,7 @@ def private_files() -> Iterator[None]:
 
 
 def tighten_home() -> None:
-    """Makes existing files and folders of this user in moot's home folder private. Blocking.
-
-    The home folder itself and files that are not moot's are not changed. If others may read the home folder, this is
-    logged as a warning.
-    """
+    """Makes moot's files in its home folder private, and warns if others may read the folder itself; blocking."""
     home = moot_home()
     if not home.exists():
         return
@@ -84,7 +70,7 @@ def tighten_home() -> None:
 
 
 def make_private(path: Path) -> None:
-    """Takes away the permissions of others for a file or a folder of this user. Other kinds of files are kept."""
+    """Takes away the permissions of others for a file or a folder of this user; other kinds of files are kept."""
     found = path.lstat()
     is_own = found.st_uid == os.getuid() if hasattr(os, "getuid") else False
     if is_own and found.st_mode & PRIVATE and (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):

@@ -18,19 +18,7 @@ LONGEST_REASON = 200
 
 
 class Plugins:
-    """The plugins of one kind: entry points of installed packages in one group, such as ``moot.graphs``.
-
-    The constructor reads the metadata files of all installed packages. A plugin is imported when it is first loaded.
-    If this fails, the import is not repeated: each later `load` raises a copy of the error.
-
-    Args:
-        kind: ``graph``, ``source`` or ``benchmark``. The group's name is ``moot.`` followed by the plural.
-        own: the names of moot's own graphs, sources or benchmarks, which no package may declare.
-        error: the kind of the errors, one of `USER_KINDS`.
-
-    Raises:
-        ValueError: ``error`` is not in `USER_KINDS`.
-    """
+    """The plugins of one kind: entry points of installed packages in one group, such as ``moot.graphs``."""
 
     def __init__(self, kind: str, own: Collection[str], error: str) -> None:
         if error not in USER_KINDS:
@@ -42,7 +30,7 @@ class Plugins:
         self._loaded: dict[str, Any] = {}
 
     def names(self) -> list[str]:
-        """The names that packages declare, without moot's own names, in alphabetical order. No plugin is imported."""
+        """The names that packages declare, without moot's own, in alphabetical order; no plugin is imported."""
         return sorted(self._points.keys() - set(self._own))
 
     def has_any(self) -> bool:
@@ -54,12 +42,7 @@ class Plugins:
         return sorted(self._points.keys() & set(self._own))
 
     def check(self, name: str) -> None:
-        """Checks the declaration of a name; a name that no package declares passes.
-
-        Raises:
-            UserError: a package declares the name, and it is one of moot's own names or not an identifier. Or several
-                packages declare the name.
-        """
+        """Refuses a name that packages declare, if it is moot's own, no identifier, or declared by several of them."""
         points = self._points.get(name, [])
         if points and name in self._own:
             raise self._point_error(points[0], f"moot has its own {name}. Rename the entry point")
@@ -72,25 +55,17 @@ class Plugins:
             raise self._point_error(points[0], f"{allowed}. Rename the entry point")
 
     def entry_point(self, name: str) -> EntryPoint:
-        """The entry point with this name; if several packages declare the name, the first of them.
-
-        Raises:
-            KeyError: no package declares the name.
-        """
+        """The entry point with this name, of the first package if several declare it; a KeyError if none does."""
         return self._points[name][0]
 
     def load(self, name: str) -> Any:
-        """The object that a package declares under this name, imported on first use. Blocking.
-
-        Raises:
-            UserError: the name cannot be used (see `check`), or the object cannot be imported.
-            KeyError: no package declares the name.
-        """
+        """The object that a package declares under this name, imported on first use; blocking."""
         self.check(name)
         if name not in self._loaded:
             try:
                 self._loaded[name] = self._import(name)
             except UserError as error:
+                # A failed import is not repeated.
                 self._loaded[name] = error
         if isinstance(found := self._loaded[name], UserError):
             raise copy_error(found)
@@ -106,15 +81,7 @@ class Plugins:
             raise self.error(name, f"it cannot be imported ({type(error).__name__}: {error})") from error
 
     def error(self, name: str, why: str) -> UserError:
-        """The error for a plugin that cannot be used; it names the package and the entry point.
-
-        Args:
-            name: a name that a package declares.
-            why: the reason, as a clause that follows ``but``.
-
-        Raises:
-            KeyError: no package declares the name.
-        """
+        """The error for a plugin that cannot be used; ``why`` is a clause that follows the word "but"."""
         return self._point_error(self.entry_point(name), why)
 
     def _point_error(self, point: EntryPoint, why: str) -> UserError:
@@ -122,17 +89,11 @@ class Plugins:
         return UserError(f"{text}, but {redact(why)[:LONGEST_REASON]}.", kind=self._error)
 
     def version(self, name: str) -> str:
-        """A plugin's package, the package's version, and a digest of the plugin's code, separated by spaces.
-
-        The digest covers all Python and Markdown files of the plugin's top-level package; if the plugin is a single
-        module, it covers the module's file. Code may change without a new version, so the version alone is not enough.
-
-        Raises:
-            KeyError: no package declares the name.
-        """
+        """A plugin's package, its version, and a digest of its code, which may change without a new version."""
         point = self.entry_point(name)
         spec = find_spec(point.module.partition(".")[0])
         folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+        # All Python and Markdown files of the top-level package; of a single module, its file.
         files = sorted(file for folder in folders for suffix in ("py", "md") for file in folder.rglob(f"*.{suffix}"))
         if spec and not folders and spec.origin:
             files = [Path(spec.origin)]
@@ -143,8 +104,5 @@ class Plugins:
 
 
 def package_of(point: EntryPoint) -> str:
-    """The name and the version of the package that declares an entry point.
-
-    If the package is unknown, the text is ``of an unknown name``, which can follow the words "The package".
-    """
+    """The name and version of an entry point's package, or a text that can follow the words "The package"."""
     return f"{point.dist.name} {point.dist.version}" if point.dist else "of an unknown name"

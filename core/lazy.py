@@ -17,35 +17,18 @@ _importing = threading.RLock()
 
 
 def imported(name: str) -> Any:
-    """A module, imported on first use.
-
-    A lock lets only one thread at a time import a module here. Without the lock, two threads might import packages that
-    depend on each other. Then Python avoids a deadlock by giving them half-initialised modules, so that an import may
-    fail.
-
-    Raises:
-        Exception: any error of the import.
-    """
+    """A module, imported on first use; only one thread at a time imports here."""
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
         return module  # without waiting for the lock
+    # Two threads might import packages that depend on each other: Python avoids a deadlock by giving them
+    # half-initialised modules, so that an import may fail.
     with _importing:
         return import_module(name)
 
 
 def import_extra(name: str, extra: str, needed_by: str, otherwise: str = "") -> Any:
-    """A module of an optional dependency, imported on first use.
-
-    Args:
-        name: the module.
-        extra: the extra of moot that installs the module.
-        needed_by: the part of moot that needs the module, as the subject of a sentence, e.g. ``A queue``.
-        otherwise: the last sentence of the error's text, which names an alternative; empty without an alternative.
-
-    Raises:
-        UserError: the module, or a package that it needs, is not installed.
-        Exception: any other error of the import.
-    """
+    """A module of an extra of moot, imported on first use; ``needed_by`` is the subject of the error's text."""
     try:
         return imported(name)
     except ModuleNotFoundError as error:
@@ -53,13 +36,6 @@ def import_extra(name: str, extra: str, needed_by: str, otherwise: str = "") -> 
 
 
 def missing_package(error: ModuleNotFoundError, extra: str, needed_by: str, otherwise: str = "") -> UserError:
-    """The error for a package that is not installed; it names the extra of moot that installs the package.
-
-    Args:
-        error: Python's error, which names the package.
-        extra: as for `import_extra`.
-        needed_by: as for `import_extra`.
-        otherwise: as for `import_extra`.
-    """
+    """The error for a package that is not installed; it names the extra of moot that installs the package."""
     text = f'{needed_by} needs the package {error.name}: pip install "moot[{extra}]".'
     return UserError(f"{text} {otherwise}".rstrip(), kind="missing_package")

@@ -23,12 +23,7 @@ system releases the lock.
 
 @contextlib.contextmanager
 def own_folder(prefix: str) -> Iterator[Path]:
-    """Context manager with a new temporary folder that only this user can read; it is removed at the end. Blocking.
-
-    Args:
-        prefix: the beginning of the folder's name. Folders with this prefix that dead processes of this user left
-            behind are removed first, except on Windows.
-    """
+    """Context manager with a new temporary folder that only this user can read; it is removed at the end; blocking."""
     remove_abandoned(prefix)
     with tempfile.TemporaryDirectory(prefix=prefix) as name:
         folder = Path(name)
@@ -41,10 +36,7 @@ def own_folder(prefix: str) -> Iterator[Path]:
 
 
 def remove_abandoned(prefix: str) -> None:
-    """Removes each temporary folder with this prefix whose process is dead, if the folder belongs to this user.
-
-    Links and folders without a lock file are kept. On Windows, all folders are kept.
-    """
+    """Removes this user's temporary folders with this prefix whose processes are dead; without effect on Windows."""
     for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*") if fcntl else ():
         with contextlib.suppress(OSError):  # the folder was removed by another process, or has no lock file
             if is_own(folder.lstat()) and is_abandoned(folder):
@@ -57,11 +49,7 @@ def is_own(found: os.stat_result) -> bool:
 
 
 def is_abandoned(folder: Path) -> bool:
-    """Whether the process of a folder is dead.
-
-    Raises:
-        OSError: the folder has no lock file, or the lock file cannot be opened or locked.
-    """
+    """Whether the process of a folder is dead; an OSError if the folder has no lock file that can be opened."""
     handle = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

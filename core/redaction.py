@@ -41,11 +41,7 @@ Keys = tuple[tuple[str, str], ...]
 
 
 def environment_keys() -> Keys:
-    """The keys in the environment, in the spellings that addresses and JSON use; the longest spelling first.
-
-    A user's password in an address (``OPENAI_BASE_URL``, a proxy's address) counts as a key. So does the value of a
-    header in ``OPENAI_CUSTOM_HEADERS`` whose name marks a secret. Keys of fewer than 8 characters are left out.
-    """
+    """The keys in the environment in all their spellings, the longest first; also passwords in addresses."""
     return _find_keys(tuple(os.environ.items()))
 
 
@@ -64,7 +60,7 @@ def _find_keys(variables: tuple[tuple[str, str], ...]) -> Keys:
 
 
 def _secret_headers(lines: str) -> Iterator[str]:
-    """The last word of each secret header's value. Earlier words, such as ``Bearer``, name a scheme."""
+    """The last word of each secret header's value; earlier words, such as ``Bearer``, name a scheme."""
     for line in lines.splitlines():
         name, _, value = line.partition(":")
         if _marks_secret(name.strip()) and value.split():
@@ -91,31 +87,18 @@ def _secret_parts(value: str) -> list[str]:
 
 
 def redact(text: str, keys: Keys | None = None) -> str:
-    """A text without the values of the environment's keys (endpoints often echo them).
-
-    Args:
-        text: the text.
-        keys: as `environment_keys` returns them, for callers that redact many texts; by default, the current keys of
-            the environment.
-    """
+    """A text without the values of the environment's keys (endpoints often echo them), or of these ``keys``."""
     for value, replacement in environment_keys() if keys is None else keys:
         text = text.replace(value, replacement)
     return text
 
 
 def hide_environment_keys(value: T, keys: Keys) -> T:
-    """Plain data without the values of the environment's keys; other objects, such as tuples, are unchanged.
-
-    Replies of models and results of sources pass through this function before other code reads them. Quotes in the
-    replies still match the results, because both are changed in the same way. Unlike `hide_secrets`, this function
-    keeps text that only looks like a key, because debates may be about such texts.
-
-    Args:
-        value: a text, or lists and dicts with texts. Names in dicts are also changed.
-        keys: as `environment_keys` returns them; if empty, the value is returned unchanged.
-    """
+    """Plain data without the values of the environment's keys; other objects, such as tuples, are unchanged."""
     if not keys:
         return value
+    # Unlike `hide_secrets`, this keeps text that only looks like a key: debates may be about it. Quotes still match,
+    # because replies and sources both pass through here before other code reads them.
     if isinstance(value, str):
         return cast(T, redact(value, keys))
     if isinstance(value, dict):
@@ -160,15 +143,7 @@ SHORTEST = 8
 
 
 def hide_secrets(value: Any, keys: Keys | None = None) -> Any:
-    """A copy of plain data without secrets.
-
-    Tuples and sets become lists, and names in mappings become texts. Objects that are not plain data are replaced by
-    their `repr` without secrets.
-
-    Args:
-        value: the data to send or to store.
-        keys: as `environment_keys` returns them; by default, the current keys of the environment.
-    """
+    """A copy of plain data without secrets; other objects are replaced by their `repr` without secrets."""
     return _hide_secrets(value, environment_keys() if keys is None else keys, secret=False)
 
 
@@ -201,7 +176,7 @@ def _marks_secret(name: str) -> bool:
 
 @lru_cache(maxsize=1000)
 def _hide_secrets_in_long_text(text: str, keys: Keys) -> str:
-    """Hides all secrets in a text. Cached, because the traces of one debate contain the same texts many times."""
+    """Hides all secrets in a text; cached, because the traces of one debate contain the same texts many times."""
     text = redact(text, keys)
     for secret in SECRETS:
         text = secret.sub(rf"\g<1>{HIDDEN}", text)

@@ -73,13 +73,7 @@ class Embeddings(Protocol):
     async def embed(
         self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[list[str]], Awaitable[list[list[float]]]]
     ) -> list[list[float]]:
-        """The vectors of texts, in the order of the texts; only texts without a cached vector are embedded.
-
-        Args:
-            parts: the parts that the keys of all texts share, so without the text.
-            texts: the texts to embed.
-            make: called with the texts that are not cached; returns their vectors.
-        """
+        """The vectors of texts, in order; ``parts`` are what all keys share, and only uncached texts are embedded."""
         ...
 
 
@@ -88,12 +82,11 @@ embeddings: ContextVar[Embeddings | None] = ContextVar("embeddings", default=Non
 
 
 def ledger_path() -> Path:
-    """The path of the ledger's file."""
     return moot_home() / "ledger.sqlite"
 
 
 def open_ledger() -> CallLedger:
-    """This process's ledger. Its first operation opens the store of `use_ledger`, or by default `ledger_path`."""
+    """This process's ledger; its first operation opens the store of `use_ledger`, or by default `ledger_path`."""
     key = (os.getpid(), ledger_path())
     with _ledgers_lock:
         ledger = _ledgers.get(key)
@@ -107,11 +100,8 @@ _ledgers_lock = threading.Lock()
 
 
 def use_ledger(open_store: Callable[[], Any]) -> CallLedger:
-    """Makes this process store its debates in another store than the file at `ledger_path`; returns the new ledger.
-
-    Args:
-        open_store: returns an open store, such as a `PostgresLedger`, with the methods of `LedgerFile` that are called.
-    """
+    """Makes this process store its debates in another store than the file at `ledger_path`."""
+    # The store needs the methods of `LedgerFile` that are called, as `PostgresLedger` has them.
     key = (os.getpid(), ledger_path())
     with _ledgers_lock:
         ledger = _ledgers[key] = CallLedger(key[1], open_store)
@@ -119,12 +109,7 @@ def use_ledger(open_store: Callable[[], Any]) -> CallLedger:
 
 
 class CallLedger:
-    """A ledger and its thread; see `open_ledger`. Its methods may be called from any event loop.
-
-    Methods that use the file raise UserError if the folder cannot be written, or if the file is damaged or from another
-    version. They raise WorldError if the disk is full or fails, or another process locks the file for too long. After
-    `close`, they raise RuntimeError.
-    """
+    """A ledger and its thread (see `open_ledger`); its methods may be called from any event loop."""
 
     def __init__(self, path: Path, open_store: Callable[[], Any] | None = None) -> None:
         self.path = path
@@ -138,7 +123,7 @@ class CallLedger:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Lets the thread run the queued jobs and close the file; waits at most 10 seconds for the thread. Blocking."""
+        """Lets the thread run the queued jobs and close the file; waits at most 10 seconds for the thread; blocking."""
         self.is_closed = True
         self._jobs.put(None)
         if self._thread is not threading.current_thread():
@@ -159,28 +144,10 @@ class CallLedger:
         person: str | None = None,
         run: str | None = None,
     ) -> DebateStart:
-        """Records that a debate begins, before the debate's first call.
-
-        Args:
-            graph: the system's name.
-            input: the graph's input, as a JSON value.
-            settings: the debate's settings, as a JSON value; secrets in them are not stored (see `hide_secrets`).
-            adopt: whether to resume the newest interrupted or failed debate with the same graph, input, settings
-                (ceilings may differ) and version of moot. It has no effect if an id or an idempotency key is given.
-            id: the debate's id. If the ledger has a debate with this id, that debate is resumed, or run again if it is
-                done. If the ledger has no such debate, the new debate gets this id. By default, a new debate gets a
-                random id.
-            idempotency_key: a name that the caller gives the request. Equal requests with the same name share one
-                debate; `DebateStart.owned` tells whether this request must run it.
-            person: the user who owns the debate, on a server with users.
-            run: the id of the server's run that begins the debate.
-
-        Raises:
-            UserError: the debate with this id is already running, or the idempotency key belongs to another request.
-            ValueError, TypeError: the input or the settings are not JSON values.
-        """
+        """Records a debate before its first call, or resumes it: by id or, with ``adopt``, the newest like it."""
         self._keys, fingerprint = environment_keys(), fingerprint_of(graph, input, settings)
         texts = redact(as_json(input), self._keys), as_json(hide_secrets(settings, self._keys))
+        # With an id or an idempotency key, ``adopt`` has no effect; equal requests with the same key share one debate.
         request = Request(id, fingerprint, graph, *texts, adopt, idempotency_key, person, run)
         begun: DebateStart | None = None
 
@@ -199,14 +166,7 @@ class CallLedger:
         return start
 
     async def end(self, id: str, status: Status, document: str | None = None, note: str | None = None) -> None:
-        """Records how a debate ended, or that it waits for a person.
-
-        Args:
-            id: the debate's id.
-            status: its new status.
-            document: the path of its result document; None keeps the earlier path.
-            note: a remark on the debate; None keeps the earlier remark.
-        """
+        """Records how a debate ended, or that it waits; None keeps the earlier document (a path) or note."""
         self._resumed.pop(id, None)
         await self._do(lambda file: file.end(id, status, document, note))
 
@@ -229,7 +189,6 @@ class CallLedger:
         return await self._do(lambda file: file.spending_of(ids))
 
     async def debate(self, id: str) -> Debate | None:
-        """The debate with this id; None if the id is unknown."""
         found = await self._do(lambda file: file.debates(id=id))
         return next((debate for debate in found if debate.id == id), None)
 
@@ -238,7 +197,6 @@ class CallLedger:
         await self._do(lambda file: file.delete(id))
 
     async def find_by_idempotency_key(self, idempotency_key: str) -> Debate | None:
-        """The debate with this idempotency key; None if there is none."""
         return await self._do(lambda file: file.find_by_idempotency_key(idempotency_key))
 
     async def record_run(self, id: str, thread: str, run: str) -> None:
@@ -260,33 +218,18 @@ class CallLedger:
         return self._resumed.get(debate) or {}
 
     def stored_result(self, debate: str, key: Key) -> StoredCall | None:
-        """The result for a key in `stored_entries`; None without an entry. A damaged result raises UserError."""
+        """The result for a key in `stored_entries`; None without an entry, and UserError if it is damaged."""
         entry = self.stored_entries(debate).get(key.hash)
         return None if entry is None else stored_call(entry)
 
     async def store_call(self, debate: str, key: Key, value: Any, about: Mapping[str, Any] | None = None) -> None:
-        """Stores the result of a call; once this returns, the result survives the death of the process.
-
-        Args:
-            debate: the id of a debate that has begun.
-            key: the key of the call.
-            value: a JSON value or, for an embedding, a list of vectors, which are stored as 32-bit floats.
-            about: a description of the call, such as its role and its model, and fields such as `PAID`.
-
-        Raises:
-            UserError: the debate is not in the ledger.
-            ValueError, TypeError, OverflowError, struct.error: see `as_json` and, for vectors, `pack_vectors`.
-        """
+        """Stores the result of a call; once this returns, the result survives the death of the process."""
         await self.store_calls(debate, [(key, value)], about)
 
     async def store_calls(
         self, debate: str, results: Sequence[tuple[Key, Any]], about: Mapping[str, Any] | None = None
     ) -> None:
-        """Stores the results of several calls, each with its key, as `store_call` does.
-
-        If the ledger fails to store some results, the others are still stored, and then the first error is raised. If
-        a value has no stored form, its error is raised at once, and the results after it are not stored.
-        """
+        """Stores the results of several calls as `store_call` does; if storing one fails, the others are stored."""
         waiting: list[asyncio.Future[None]] = []
         for key, value in results:
             raw = as_json(value) if is_stored_as_json(key, value) else pack_vectors(value)
@@ -296,13 +239,7 @@ class CallLedger:
             raise errors[0]
 
     async def find(self, key: Key, prefer: str | None = None, *, failed: bool = True) -> StoredCall | None:
-        """The newest result for a key in any debate; None if there is no result.
-
-        Args:
-            key: the key of the call.
-            prefer: the id of a debate whose result has priority; None for no priority.
-            failed: whether to include failed calls.
-        """
+        """The newest result for a key: of the debate ``prefer`` if it has one, else of any; None if there is none."""
         entry = await self._do(lambda file: file.find(key.hash, prefer, failed=failed))
         return None if entry is None else stored_call(entry)
 
@@ -316,13 +253,7 @@ class CallLedger:
         return NearestEntry(entry.about, entry.debate, differs)
 
     async def replay_error(self, key: Key, what: str, debate: str | None = None) -> UserError:
-        """The error for a replay without an entry for a key; it names the parts in which the nearest entry differs.
-
-        Args:
-            key: the key of the call.
-            what: the call, in words.
-            debate: the id of the replayed debate; None if the replay may use all debates.
-        """
+        """The error for a replay without an entry for a key; it names the parts in which the nearest entry differs."""
         near = await self.nearest(key, debate)
         of = f" of the debate {debate}" if debate else ""
         if near is None:
@@ -384,16 +315,13 @@ class CallLedger:
 
 @dataclass(frozen=True, slots=True)
 class _StoreJob:
-    """A job that stores the result of a call; one SQL statement can run several such jobs.
-
-    ``raw`` is packed vectors or a JSON text. ``keys`` are secrets (not keys of calls) that `entry` hides in the text.
-    """
+    """A job that stores the result of a call; one SQL statement can run several such jobs."""
 
     debate: str
     key: Key
-    raw: str | bytes
+    raw: str | bytes  # packed vectors or a JSON text
     about: Mapping[str, Any]
-    keys: Keys
+    keys: Keys  # secrets (not keys of calls) that `entry` hides in the text
 
     def entry(self) -> Entry:
         value = self.raw if isinstance(self.raw, bytes) else pack(redact(self.raw, self.keys))
@@ -405,14 +333,14 @@ class _StoreJob:
 
 @dataclass(frozen=True, slots=True)
 class _QueuedJob:
-    """A job, and the future that gets the job's result or error. The future is None if no caller waits."""
+    """A job, and the future that gets the job's result or error; the future is None if no caller waits."""
 
     job: Job
     future: asyncio.Future[Any] | None
 
 
 def _next_jobs(jobs: queue.SimpleQueue[_QueuedJob | None]) -> tuple[list[_QueuedJob], bool]:
-    """Waits for a job. Returns at most `MOST_AT_ONCE` queued jobs, and whether the ledger closes after them."""
+    """Waits for a job; returns at most `MOST_AT_ONCE` queued jobs, and whether the ledger closes after them."""
     group: list[_QueuedJob] = []
     try:
         job = jobs.get()
@@ -427,10 +355,7 @@ def _next_jobs(jobs: queue.SimpleQueue[_QueuedJob | None]) -> tuple[list[_Queued
 
 
 def _results_of(file: LedgerFile, group: list[_QueuedJob]) -> list[Any]:
-    """Runs jobs in one transaction, and returns the result or the error of each job.
-
-    If one of several jobs fails, the transaction is undone. Then each job runs again in its own transaction.
-    """
+    """Runs jobs in one transaction or, if one of them fails, each in its own; returns each job's result or error."""
     results: list[Any] = []
     try:
         if len(stored := _store_jobs(group)) == len(group) <= MOST_ROWS:

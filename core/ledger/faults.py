@@ -15,18 +15,7 @@ __all__ = ["ledger_errors"]
 
 @contextmanager
 def ledger_errors(path: Path) -> Iterator[None]:
-    """Context manager that translates errors of the ledger's file and folder into MootErrors.
-
-    It translates OSErrors, JSONDecodeErrors and most errors of SQLite. All other errors are raised unchanged.
-
-    Args:
-        path: the ledger's file, for the errors' texts.
-
-    Raises:
-        UserError: the file or the folder cannot be read or written. Or the file is damaged, or no longer has a row for
-            the debate.
-        WorldError: the disk is full or faulty, or another process locks the file for too long.
-    """
+    """Context manager that translates OSErrors, JSONDecodeErrors and most errors of SQLite into MootErrors."""
     try:
         yield
     except MootError:

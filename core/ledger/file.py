@@ -93,17 +93,7 @@ OLD_DEBATES = (
 
 
 class LedgerFile:
-    """An open ledger. Only one thread at a time may use it.
-
-    Outside a `transaction`, most methods raise the errors of SQLite unchanged.
-
-    Args:
-        path: the file; if it is missing, it is created with its folder.
-
-    Raises:
-        UserError: the folder cannot be written, or the file is damaged, not a ledger, or from another version.
-        WorldError: the disk is full or faulty, or another process locks the file for too long.
-    """
+    """An open ledger, whose file and folder are created if they are missing; only one thread at a time may use it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -153,7 +143,7 @@ class LedgerFile:
             return False
 
     def close(self) -> None:
-        """Closes the file. From then on, the running debates that this object began or resumed count as interrupted."""
+        """Closes the file; from then on, the running debates that this object began or resumed count as interrupted."""
         self._connection.close()
         self._owner.release()
 
@@ -173,7 +163,7 @@ class LedgerFile:
     # --- debates ------------------------------------------------------------------------------------------------------
 
     def begin(self, request: Request) -> DebateStart:
-        """Takes over or inserts a debate, as in `moot.core.ledger.CallLedger.begin`. It must run in a `transaction`."""
+        """Takes over or inserts a debate, as in `moot.core.ledger.CallLedger.begin`; only in a `transaction`."""
         self._owner.acquire()
         row = self._find_existing(request)
         if row is not None:
@@ -204,11 +194,7 @@ class LedgerFile:
         return DebateStart(id, resumed=False)
 
     def _find_existing(self, request: Request) -> Mapping[str, Any] | None:
-        """The row of a request's debate, found by id or else by idempotency key; None if neither finds a row.
-
-        Raises:
-            UserError: the idempotency key belongs to a debate with another fingerprint.
-        """
+        """The row of a request's debate, found by id or else by idempotency key; None if neither finds a row."""
         for row in self._rows("SELECT * FROM debates WHERE id = ?", request.id):
             return row
         for row in self._rows("SELECT * FROM debates WHERE idempotency_key = ?", request.idempotency_key):
@@ -230,7 +216,7 @@ class LedgerFile:
         return DebateStart(id, resumed)
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
-        """Records the new status of a debate whose run ended. A document or a note of None keeps the earlier value."""
+        """Records the new status of a debate whose run ended; a document or a note of None keeps the earlier value."""
         self._connection.execute(
             "UPDATE debates SET status = ?, owner = NULL, updated = ?, document = coalesce(?, document), "
             "note = coalesce(?, note) WHERE id = ?",
@@ -245,15 +231,7 @@ class LedgerFile:
         limit: int | None = None,
         id: str | None = None,
     ) -> list[Debate]:
-        """Debates, newest first.
-
-        Args:
-            status: only debates with this status.
-            graph: only debates of this system.
-            text: only debates whose input, as a JSON text, contains this text. The case of ASCII letters is ignored.
-            limit: the maximum number of debates; None or 0 for all.
-            id: only debates whose id begins with these characters.
-        """
+        """Debates, newest first, by the beginning of the ``id`` and a ``text`` in the input (any ASCII case)."""
         where: list[str] = ["1"]
         values: list[Any] = []
         if status is not None:
@@ -288,10 +266,7 @@ class LedgerFile:
         return found
 
     def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
-        """The id, status and start time of all debates, newest first. This is much faster than `debates`.
-
-        ``person`` is ignored, because all debates of a file belong to one person.
-        """
+        """The id, status and start time of all debates (``person`` is ignored), newest first; faster than `debates`."""
         alive: dict[str, bool] = {}
         return [
             (row["id"], self._owner.status(row["status"], row["owner"], alive), row["started"])
@@ -308,7 +283,7 @@ class LedgerFile:
         return Debate(id, fingerprint, version, graph, input, settings, status, *others)
 
     def spending_of(self, ids: Sequence[str]) -> dict[str, tuple[float, float, float]]:
-        """What each debate has spent, by id: tokens, USD and number of calls. Debates without entries are left out."""
+        """What each debate with entries has spent, by id: tokens, USD and number of calls."""
         parts = (f"total(json_extract(about, '$.{name}[{n}]'))" for n in range(3) for name in (SENT, PAID))
         query = (
             f"SELECT id, {', '.join(map(' + '.join, zip(parts, parts, strict=True)))} FROM debates "
@@ -328,7 +303,6 @@ class LedgerFile:
         self._connection.execute("DELETE FROM debates WHERE id = ?", (id,))
 
     def find_by_idempotency_key(self, idempotency_key: str) -> Debate | None:
-        """The debate with this idempotency key; None if there is none."""
         rows = self._rows("SELECT id FROM debates WHERE idempotency_key = ?", idempotency_key)
         return next((debate for row in rows for debate in self.debates(id=row["id"])), None)
 
@@ -342,11 +316,7 @@ class LedgerFile:
         return next(((row["thread"], row["run"]) for row in rows), None)
 
     def runs(self, thread: str | None = None) -> dict[str, tuple[str, str]]:
-        """The thread and the run of each debate that ran on a server, by the debate's id; newest debate first.
-
-        Args:
-            thread: only debates of this thread.
-        """
+        """The thread and the run of each debate that ran on a server, by the debate's id; newest debate first."""
         rows = self._rows(
             "SELECT runs.* FROM runs JOIN debates ON id = debate WHERE ? IN (thread, '') ORDER BY started DESC",
             thread or "",
@@ -356,10 +326,7 @@ class LedgerFile:
     # --- entries ------------------------------------------------------------------------------------------------------
 
     def store_entries(self, entries: Sequence[Entry]) -> None:
-        """Stores the results of calls. A result replaces the debate's earlier entry for the same key.
-
-        The entries are stored in groups of `MOST_ROWS`. Of each group, either all entries are stored or none.
-        """
+        """Stores results of calls, `MOST_ROWS` at once or none; a result replaces an earlier one for its key."""
         with ledger_errors(self.path):
             for start in range(0, len(entries), MOST_ROWS):
                 rows = [entry.row() for entry in entries[start : start + MOST_ROWS]]
@@ -369,23 +336,11 @@ class LedgerFile:
                 self._connection.execute(STORE[count], [part for row in rows for part in row])
 
     def entries(self, debate: str, after: int = 0, limit: int = -1) -> list[tuple[int, Entry]]:
-        """A debate's entries in the order in which they were stored, each with its number in the ledger.
-
-        Args:
-            debate: the debate's id.
-            after: only entries with a higher number than this.
-            limit: the maximum number of entries; -1 for all.
-        """
+        """A debate's entries in the order of their numbers in the ledger, above ``after``; all if ``limit`` is -1."""
         return self._select_entries(f"{OF_DEBATE} AND seq > ? ORDER BY seq LIMIT ?", debate, after, limit)
 
     def find(self, hash: str, prefer: str | None, *, failed: bool = True) -> Entry | None:
-        """The newest entry for a key in any debate; None if there is no entry.
-
-        Args:
-            hash: the key's hash.
-            prefer: the id of a debate whose entry has priority; None for no priority.
-            failed: whether to include the entries of failed calls.
-        """
+        """The newest entry for a key: of the debate ``prefer`` if it has one, else of any; None if there is none."""
         key, usable = bytes.fromhex(hash), "" if failed else f" AND {USABLE}"
         found = self._select_entries(f"key = ? AND {OF_DEBATE}{usable}", key, prefer)
         if not found:
@@ -394,10 +349,8 @@ class LedgerFile:
         return found[0][1] if found else None
 
     def most_similar(self, key: Key, debate: str | None, limit: int = 2000) -> Entry | None:
-        """The entry of a key's kind that shares the most parts with the key; None if no entry has this kind.
-
-        If several entries share equally many parts, the newest of them is returned. Only the newest ``limit`` entries
-        of this kind are searched: those of ``debate`` or, if it is None, of all debates.
+        """The entry that shares the most parts with a key, among the last ``limit`` of its kind; the newest of
+        equals.
         """
         where = f"kind = ? AND {OF_DEBATE}" if debate else "kind = ?"
         values = (key.kind, debate) if debate else (key.kind,)
@@ -428,16 +381,10 @@ class LedgerFile:
     # --- pruning ------------------------------------------------------------------------------------------------------
 
     def prune(self, days: float = DAYS, most: int = MOST_BYTES) -> PruningResult:
-        """Removes old debates and, if the file is then larger than ``most`` bytes, entries of younger debates.
-
-        A debate is old if it is not running and has not changed for ``days`` days. First, old debates without a
-        document are removed, and old debates with a document lose their entries. Then, until the file is small enough,
-        done debates lose their entries, the oldest debate first. After them, failed debates lose theirs. In this second
-        step, debates with other statuses keep their entries. Each debate has its own transaction, so that other
-        processes never wait long.
-        """
+        """Removes old debates and, if the file is then larger than ``most`` bytes, entries of younger debates."""
         before, pruned = self._size_of("page_count"), 0
         cutoff = time.time() - days * 86400
+        # Each debate has its own transaction, so that other processes never wait long.
         for row in self._rows(OLD_DEBATES, cutoff):
             pruned += self._prune_debate(row["id"], cutoff)
         while self._used_bytes() > most:
@@ -465,11 +412,7 @@ class LedgerFile:
         return self._size_of("page_count") - self._size_of("freelist_count")
 
     def _prune_debate(self, id: str, cutoff: float) -> bool:
-        """Removes a debate or, if it has a document, only its entries.
-
-        If the debate is running, or has changed after ``cutoff`` (seconds since 1970), this method removes nothing and
-        returns false.
-        """
+        """Removes a debate or, if it has a document, its entries, unless it runs or has changed since ``cutoff``."""
         with self.transaction():
             for row in self._rows("SELECT * FROM debates WHERE id = ? AND updated <= ?", id, cutoff):
                 if self._owner.status(row["status"], row["owner"]) != "running":
@@ -491,7 +434,7 @@ def _scalar(rows: sqlite3.Cursor) -> Any:
 
 
 def _create(path: Path) -> None:
-    """Creates the file if it is missing; only this user may access it. SQLite gives its journals the same mode."""
+    """Creates the file if it is missing, for this user only; SQLite gives its journals the same mode."""
     private_folder(path.parent)
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

@@ -15,11 +15,7 @@ _own_ids: set[str] = set()
 
 
 class Owner:
-    """This process as the owner of the debates that it runs; the owner has an id and a locked file.
-
-    Args:
-        ledger: the ledger's file. The locked file is in the folder ``running`` next to it.
-    """
+    """This process as the owner of the debates that it runs, by an id and a locked file in the folder ``running``."""
 
     def __init__(self, ledger: Path) -> None:
         self.id = ""
@@ -28,10 +24,7 @@ class Owner:
         self._lock: FileLock | None = None
 
     def acquire(self) -> None:
-        """Chooses the owner's id and locks the owner's file, unless this has been done already.
-
-        The lock is held until `release` or the end of the process.
-        """
+        """Chooses the owner's id and locks its file until `release`, unless this has been done already."""
         if self._lock is None:
             owner = new_id()
             lock = self._lock_path(owner)
@@ -42,7 +35,7 @@ class Owner:
             _own_ids.add(owner)
 
     def release(self) -> None:
-        """Releases the lock, if it is held. The owner's running debates then count as interrupted."""
+        """Releases the lock, if it is held; the owner's running debates then count as interrupted."""
         if self._lock is not None:
             self._lock.release()
             _own_ids.discard(self.id)
@@ -50,17 +43,10 @@ class Owner:
             self._lock = None
 
     def status(self, status: Status, owner: str | None, alive: dict[str, bool] | None = None) -> Status:
-        """The real status of a debate.
-
-        It is ``interrupted`` if the debate's row has the status ``running``, but the owner's process has ended.
-
-        Args:
-            status: the status in the debate's row.
-            owner: the owner's id in the debate's row; None if the row has no owner.
-            alive: a cache, which this method fills: for each owner's id, whether the owner is alive.
-        """
+        """The real status of a debate: ``interrupted`` if its row says ``running``, but its owner has ended."""
         if status != "running":
             return status
+        # A cache, which the caller may keep: whether each owner is alive.
         alive = {} if alive is None else alive
         owner = owner or ""
         if owner not in alive:

@@ -46,41 +46,20 @@ NO_PARTS: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The identity of a call.
-
-    Args:
-        kind: the kind of the call.
-        hash: the first `KEY_DIGITS` hexadecimal digits of the SHA-256 of `KEY_VERSION`, the kind and ``parts``.
-        parts: the first `PART_DIGITS` hexadecimal digits of the SHA-256 of each part, by the part's name.
-    """
+    """The identity of a call."""
 
     kind: Kind
-    hash: str
-    parts: Mapping[str, str]
+    hash: str  # `KEY_DIGITS` hexadecimal digits of the SHA-256 of `KEY_VERSION`, the kind and ``parts``
+    parts: Mapping[str, str]  # `PART_DIGITS` hexadecimal digits of the SHA-256 of each part, by name
 
 
 def key_of(kind: Kind, parts: Mapping[str, Any], hashed: Mapping[str, str] = NO_PARTS) -> Key:
-    """The key of a call.
-
-    Args:
-        kind: the kind of the call.
-        parts: parts that the result depends on, by name, as plain JSON values.
-        hashed: the hashes of all other such parts, as `hashes_of` returns them. For a chat call, these are provider,
-            endpoint (without user and password), model, messages, schema, parameters and sample.
-
-    Raises:
-        ValueError, TypeError: see `canonical`.
-    """
+    """The key of a call, from the parts that its result depends on; ``hashed`` are those that `hashes_of` returned."""
     hashes = {**hashed, **hashes_of(parts)}
     return Key(kind, hash_of(kind, hashes), hashes)
 
 
 def hashes_of(parts: Mapping[str, Any]) -> dict[str, str]:
-    """The hash of each part of a key, by name.
-
-    Raises:
-        ValueError, TypeError: see `canonical`.
-    """
     return {name: hashlib.sha256(canonical(part)).hexdigest()[:PART_DIGITS] for name, part in parts.items()}
 
 
@@ -90,17 +69,7 @@ def hash_of(kind: Kind, parts: Mapping[str, str]) -> str:
 
 
 def fingerprint_of(graph: str, input: Any, settings: Any, version: str | None = None) -> str:
-    """The hash that identifies debates with the same graph, input, settings (without `CEILINGS`) and version of moot.
-
-    Args:
-        graph: the system's name.
-        input: the graph's input, as a JSON value.
-        settings: the settings, as a JSON value.
-        version: the version of moot; by default, the installed version.
-
-    Raises:
-        ValueError, TypeError: see `canonical`.
-    """
+    """The hash of debates with the same graph, input, settings (without `CEILINGS`) and version of moot."""
     settings = without_ceilings(settings)
     return hashlib.sha256(canonical([KEY_VERSION, version or moot_version(), graph, input, settings])).hexdigest()
 
@@ -113,13 +82,7 @@ def without_ceilings(settings: Any) -> Any:
 
 
 def canonical(value: Any) -> bytes:
-    """A JSON value as bytes, with sorted names and without white space.
-
-    Tuples are written as lists. 1 and 1.0 give different bytes.
-
-    Raises:
-        ValueError, TypeError: the value is not a JSON value. NaN is refused; Enums and UUIDs are not always refused.
-    """
+    """A JSON value as bytes, with sorted names and without white space; 1 and 1.0 differ, and NaN is refused."""
     try:
         written = orjson.dumps(value, option=CANONICAL)
     except orjson.JSONEncodeError:  # unlike json, orjson refuses lone surrogates, long integers and non-string keys
@@ -132,13 +95,7 @@ _encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fal
 
 
 def as_json(value: Any) -> str:
-    """A value as a JSON text that SQLite accepts; lone surrogates are escaped.
-
-    Some values that are not JSON values are converted: a date to its text, a set to a list.
-
-    Raises:
-        ValueError, TypeError: the value cannot be written as JSON. NaN and ``object()`` are examples.
-    """
+    """A value as a JSON text that SQLite accepts; dates and sets are converted, and NaN is refused."""
     try:
         text = to_json(value, inf_nan_mode="constants").decode()
     except PydanticSerializationError:
@@ -158,7 +115,6 @@ def is_id(text: str) -> bool:
 
 @lru_cache(maxsize=1)
 def moot_version() -> str:
-    """The installed version of moot."""
     return version("moot")
 
 
@@ -167,61 +123,37 @@ def moot_version() -> str:
 
 @dataclass(frozen=True)
 class Debate:
-    """A debate's row in the ledger.
+    """A debate's row in the ledger."""
 
-    Args:
-        id: 32 hexadecimal digits.
-        fingerprint: see `fingerprint_of`.
-        version: the version of moot that began the debate.
-        graph: the system's name.
-        input: the graph's input.
-        settings: the settings, without secrets.
-        status: the debate's status; ``interrupted`` if its process ended without recording a status.
-        pid: the id of the process that runs the debate, or ran it last; None if it is unknown.
-        started: when the debate first began, in seconds since 1970.
-        updated: when the status was last written, in seconds since 1970.
-        document: the path of the result document; None if there is no document.
-        idempotency_key: the name that the caller gave the request; None without a name.
-        note: a remark on the debate, such as the file that it was imported from; None without a remark.
-        entries: the number of the debate's entries.
-        calls: the number of entries of chat calls that are not marked as `FAILED`.
-        size: the number of bytes of the entries' values.
-        person: the user who owns the debate, on a server with users; otherwise None.
-    """
-
-    id: str
-    fingerprint: str
-    version: str
+    id: str  # 32 hexadecimal digits
+    fingerprint: str  # see `fingerprint_of`
+    version: str  # of moot, when the debate began
     graph: str
     input: Any
-    settings: Any
-    status: Status
-    pid: int | None
-    started: float
-    updated: float
-    document: str | None
+    settings: Any  # without secrets
+    status: Status  # ``interrupted`` if the debate's process ended without recording a status
+    pid: int | None  # the process that runs the debate, or ran it last; None if it is unknown
+    started: float  # when the debate first began, in seconds since 1970
+    updated: float  # when the status was last written, in seconds since 1970
+    document: str | None  # the path of the result document
     idempotency_key: str | None
-    note: str | None
-    entries: int
-    calls: int
-    size: int
-    person: str | None = None
+    note: str | None  # a remark, such as the file that the debate was imported from
+    entries: int  # their number
+    calls: int  # the number of entries of chat calls that are not marked as `FAILED`
+    size: int  # bytes of the entries' values
+    person: str | None = None  # the user who owns the debate, on a server with users
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The result or the failure of one call.
-
-    ``about`` describes the call: its role, its model, and fields such as `FAILED` and `SENT`. ``created`` is in seconds
-    since 1970. ``value`` is packed (see `moot.core.ledger.values`), and ``size`` is its length in bytes.
-    """
+    """The result or the failure of one call."""
 
     debate: str
     key: Key
-    about: Mapping[str, Any]
-    created: float
-    size: int
-    value: bytes
+    about: Mapping[str, Any]  # the call's role, its model, and fields such as `FAILED` and `SENT`
+    created: float  # seconds since 1970
+    size: int  # the length of ``value`` in bytes
+    value: bytes  # packed (see `moot.core.ledger.values`)
 
     def row(self) -> tuple[Any, ...]:
         """The row in the database: debate, key, kind, parts, about, created, size, value."""
@@ -231,16 +163,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Request:
-    """A request to begin a debate; see `moot.core.ledger.CallLedger.begin`.
-
-    ``input`` and ``settings`` are JSON texts without secrets.
-    """
+    """A request to begin a debate; see `moot.core.ledger.CallLedger.begin`."""
 
     id: str | None
     fingerprint: str
     graph: str
-    input: str
-    settings: str
+    input: str  # a JSON text without secrets
+    settings: str  # a JSON text without secrets
     adopt: bool
     idempotency_key: str | None
     person: str | None = None
@@ -249,18 +178,14 @@ class Request:
 
 @dataclass(frozen=True)
 class DebateStart:
-    """The answer to a request to begin a debate.
-
-    Args:
-        id: the debate's id.
-        resumed: whether the debate began earlier, and this request continues it with the stored results.
-        owned: whether this request must run the debate. It is false if an earlier request with this idempotency key
-            began the debate, and the debate is running, waiting or done.
-    """
+    """The answer to a request to begin a debate."""
 
     id: str
-    resumed: bool
+    resumed: bool  # whether the debate began earlier, and this request continues it with the stored results
     owned: bool = True
+    """Whether this request must run the debate: not if an earlier one with its idempotency key began it, and it is
+    running, waiting or done.
+    """
 
 
 @dataclass(frozen=True)

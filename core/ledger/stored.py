@@ -13,33 +13,19 @@ from moot.core.ledger.values import unpack
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
-    """The stored result of a call.
+    """The stored result of a call."""
 
-    Args:
-        value: a JSON value; for an embedding, a list of vectors or, if it failed, the record of its error.
-        about: a description of the call, such as its role and its model.
-        debate: the id of the debate that made the call.
-    """
-
-    value: Any
-    about: Mapping[str, Any]
-    debate: str
+    value: Any  # plain JSON; for an embedding, a list of vectors or, if it failed, the record of its error
+    about: Mapping[str, Any]  # a description of the call, such as its role and its model
+    debate: str  # the id of the debate that made the call
 
 
 def is_stored_as_json(key: Key, value: Any) -> bool:
-    """Whether the value of a call is stored as JSON. This is false only for the vectors of an embedding.
-
-    If an embedding failed, its value is the record of its error, which is stored as JSON.
-    """
+    """Whether the value of a call is stored as JSON, as all are but the vectors of an embedding."""
     return key.kind != "embedding" or isinstance(value, Mapping)
 
 
 def stored_call(entry: Entry) -> StoredCall:
-    """The result that an entry stores.
-
-    Raises:
-        UserError: the entry's value is damaged.
-    """
     try:
         return StoredCall(unpack(entry.value), entry.about, entry.debate)
     except ValueError as error:

@@ -72,17 +72,7 @@ class EntryLine(BaseModel):
 
 
 def export_debate(file: LedgerFile | ServedLedger, id: str, path: Path) -> int:
-    """Writes a debate with its entries to a file that only the current user may read. Returns the number of entries.
-
-    Args:
-        file: the ledger.
-        id: the debate's id.
-        path: the file to write. An existing file is replaced once the new file is complete.
-
-    Raises:
-        UserError: there is no such debate, an entry is damaged, or the file cannot be written.
-        ValueError: a vector contains NaN or infinity.
-    """
+    """Writes a debate with its entries to a file that only the current user may read; returns the number of entries."""
     debate = next((found for found in file.debates(id=id) if found.id == id), None)
     if debate is None:
         raise UserError(f"There is no debate {id} in the ledger.", kind="unknown_debate")
@@ -123,22 +113,7 @@ def _line_of(entry: Entry) -> dict[str, Any]:
 
 
 def import_debate(file: LedgerFile, path: Path) -> tuple[str, int]:
-    """Adds the debate in a file to the ledger, completely or not at all.
-
-    The imported debate has no document. If it was running when it was exported, its status is ``interrupted``.
-
-    Args:
-        file: the ledger.
-        path: a file that `export_debate` wrote.
-
-    Returns:
-        The debate's id and the number of its entries.
-
-    Raises:
-        UserError: the file cannot be read, is too large, or is not an exported debate. Or the debate is already in the
-            ledger, or the ledger cannot be written.
-        WorldError: see `ledger_errors`.
-    """
+    """Adds the debate in a file to the ledger, completely or not at all; returns its id and number of entries."""
     count = 0
     try:
         with path.open("rb") as source, file.transaction():
@@ -181,12 +156,7 @@ def _too_large(path: Path, bound: str) -> UserError:
 
 
 def _parse(line: bytes) -> Any:
-    """Parses a line of an exported file.
-
-    Raises:
-        ValueError: the line cannot be parsed. The error's text is the end of a sentence whose subject is the line.
-        RecursionError: the line's JSON value is nested too deeply.
-    """
+    """Parses a line of an exported file; a ValueError's text is the end of a sentence whose subject is the line."""
     if not line.endswith(b"\n"):
         raise ValueError("is cut off" if len(line) < LONGEST_LINE else f"has more than {LONGEST_LINE // 2**20} MiB")
     try:
@@ -200,11 +170,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _entry_of(debate: str, line: EntryLine) -> Entry:
-    """The entry that a line of an exported file describes.
-
-    Raises:
-        ValueError: the line is an embedding without a valid list of vectors.
-    """
+    """The entry that a line of an exported file describes."""
     key = Key(line.kind, hash_of(line.kind, line.parts), line.parts)
     if line.kind == "embedding" and not isinstance(line.value, dict):
         if not (isinstance(line.value, list) and line.value and all(_is_vector(vector) for vector in line.value)):

@@ -15,19 +15,13 @@ COMPRESSED = 8192
 
 
 def pack(text: str) -> bytes:
-    """The stored form of a JSON text: a letter, then the text. The letter tells whether the text is compressed."""
+    """The stored form of a JSON text: a letter, which tells whether the text is compressed, then the text."""
     plain = text.encode()
     return b"t" + plain if len(plain) < COMPRESSED else b"z" + zlib.compress(plain, 1)
 
 
 def pack_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
-    """The stored form of vectors: a letter, the number of vectors, then 32-bit floats.
-
-    Raises:
-        ValueError: the vectors differ in length.
-        OverflowError: a number is too large for a 32-bit float.
-        TypeError, struct.error: ``vectors`` contains a value that is not a vector of numbers.
-    """
+    """The stored form of vectors: a letter, the number of vectors, then 32-bit floats."""
     if len({*map(len, vectors)}) > 1:
         raise ValueError("has vectors of different lengths")
     floats = (struct.pack(f"<{len(vector)}f", *vector) for vector in vectors)
@@ -35,11 +29,6 @@ def pack_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
 
 
 def unpack(value: bytes) -> Any:
-    """Restores a JSON value or a list of vectors from the stored form that `pack` or `pack_vectors` returned.
-
-    Raises:
-        ValueError: the bytes cannot be read.
-    """
     tag, rest = value[:1], value[1:]
     if tag == b"f":
         vectors: list[list[float]] = (

@@ -108,24 +108,12 @@ CREATE INDEX reserved_by ON moot.reserved (person);
 
 
 def queue_module(name: str) -> Any:
-    """Imports a module of the extra ``queue``.
-
-    Raises:
-        UserError: the extra is not installed.
-    """
+    """Imports a module of the extra ``queue``."""
     return import_extra(name, "queue", "A queue")
 
 
 class Postgres:
-    """A connection to a database, opened on first use. Several threads may use it, but only one job runs at a time.
-
-    Args:
-        url: the server and the database, as ``postgresql://user:password@host:port/database``.
-        patience: seconds for which `do` retries a job by default.
-
-    Raises:
-        UserError: the address is invalid, or the extra ``queue`` is not installed.
-    """
+    """A connection to a database, opened on first use; several threads may use it, but only one job runs at a time."""
 
     def __init__(self, url: str, patience: float = PATIENCE) -> None:
         self.url = url
@@ -141,7 +129,7 @@ class Postgres:
         self._lock = threading.Lock()
 
     def _is_address(self) -> bool:
-        """Whether the URL is the address of a Postgres. Parser errors are not shown: they may contain the password."""
+        """Whether the URL is the address of a Postgres; parser errors are not shown: they may contain the password."""
         try:
             host = self.psycopg.conninfo.conninfo_to_dict(self.url).get("host") or ""
             return urlsplit(self.url).scheme in ("postgresql", "postgres") and "@" not in host
@@ -149,10 +137,7 @@ class Postgres:
             return False
 
     def name(self) -> str:
-        """The names of the database and its server for display, without the password.
-
-        If the address names no database, the user's name is shown: Postgres then opens the database of that name.
-        """
+        """The names of the database (by default the user's) and its server for display, without the password."""
         parts = self.psycopg.conninfo.conninfo_to_dict(self.url)
         server = ":".join(str(parts[key]) for key in ("host", "port") if parts.get(key))
         return f"{parts.get('dbname') or parts.get('user') or 'of this user'} at {server or 'this machine'}"
@@ -163,24 +148,11 @@ class Postgres:
             self._drop()
 
     def do(self, job: Job[T], patience: float | None = None) -> T:
-        """Runs a job in its own transaction and returns its result.
-
-        The job is retried after temporary errors of the connection or the server. Errors that are not listed below are
-        raised unchanged.
-
-        Args:
-            job: a function that is called with a cursor. It may run twice, although its first transaction was
-                committed: the server's answer to the commit may be lost.
-            patience: seconds for which the job is retried; 0 for no retry. By default, the connection's `patience`.
-
-        Raises:
-            WorldError: all attempts ended with a temporary error, for example because the server is unreachable or its
-                disk is full.
-            UserError: the address, the user or the database is wrong, or a permission or a table is missing.
-        """
+        """Runs a job in its own transaction, and again after temporary errors for ``patience`` seconds (0: never)."""
         until, pause = time.monotonic() + (self.patience if patience is None else patience), PAUSE
         while True:
             try:
+                # The server's answer to the commit may be lost: the transaction was committed, but the job runs again.
                 return self._run_once(job)
             except (self.psycopg.OperationalError, self.psycopg.InterfaceError) as error:
                 if not self._is_temporary(error) or time.monotonic() + pause > until:
@@ -195,7 +167,7 @@ class Postgres:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _run_once(self, job: Job[T]) -> T:
-        """Runs a job once, in its own transaction. If the connection breaks, it is dropped."""
+        """Runs a job once, in its own transaction; if the connection breaks, it is dropped."""
         with self._lock:
             try:
                 if self._connection is None:
@@ -212,7 +184,7 @@ class Postgres:
             self._connection = None
 
     def _is_temporary(self, error: Any) -> bool:
-        """Whether a retry may help. False if the address is wrong, or the server refuses the user or the database."""
+        """Whether a retry may help; not if the address is wrong, or the server refuses the user or the database."""
         return not any(text in str(error) for text in PERMANENT)
 
     def _connection_error(self, error: Exception) -> WorldError | UserError:
@@ -225,15 +197,7 @@ class Postgres:
     # --- moot's tables ------------------------------------------------------------------------------------------------
 
     def prepare(self, patience: float = 0) -> None:
-        """Creates moot's and procrastinate's tables if they are missing.
-
-        Args:
-            patience: as for `do`; by default, there is no retry.
-
-        Raises:
-            UserError: the tables are from another version; or as `do`.
-            WorldError: as `do`.
-        """
+        """Creates moot's and procrastinate's tables if they are missing; refuses those of another version."""
         schema = queue_module("procrastinate.schema").SchemaManager.get_schema()
 
         def make(cursor: Any) -> int:
@@ -251,12 +215,7 @@ class Postgres:
         _check_version(self.do(make, patience))
 
     def check(self) -> None:
-        """Checks that moot's tables exist and are from this version, and changes nothing.
-
-        Raises:
-            UserError: the tables are missing or from another version; or as `do`.
-            WorldError: as `do`.
-        """
+        """Refuses a database whose tables are missing or from another version; changes nothing."""
 
         def read_version(cursor: Any) -> int | None:
             cursor.execute("SELECT to_regclass('moot.about')")

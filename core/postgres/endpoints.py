@@ -44,36 +44,24 @@ CHANNEL = "moot_closed"
 
 
 def fair_share(most: int, wanted: Mapping[str, int], mine: str, turn: int = 0) -> int:
-    """The number of concurrent calls that a process should have.
-
-    A process that wants no more than an equal share gets all the calls that it wants; the others divide the rest. Calls
-    that no process wants are also divided, so that a process need not request each call.
-
-    Args:
-        most: the limit for all processes together.
-        wanted: the number of concurrent calls that each process wants, by its id.
-        mine: the id of the process, which must be in ``wanted``.
-        turn: a number that changes regularly, so that the remainder does not always go to the same process.
-    """
+    """The number of concurrent calls, of ``most``, for a process; ``turn`` changes who gets the remainder."""
 
     def random_order(process: str) -> bytes:
         return hashlib.sha256(f"{process} {turn}".encode()).digest()
 
+    # A process that wants no more than an equal share gets what it wants; the others divide the rest.
     left = most
     processes = sorted(wanted, key=lambda process: (wanted[process], random_order(process)))
     share = dict.fromkeys(processes, 0)
     for number, process in enumerate(processes):
         share[process] = min(wanted[process], left // (len(processes) - number))
         left -= share[process]
+    # Calls that nobody wants are divided, too, so that a process need not request each call.
     return share[mine] + left // len(processes)
 
 
 class SharedEndpoints:
-    """The endpoints that this process shares with other processes. It must be created in a running event loop.
-
-    Args:
-        postgres: the connection.
-    """
+    """The endpoints that this process shares with other processes; to be created in a running event loop."""
 
     def __init__(self, postgres: Postgres) -> None:
         self._postgres = postgres
@@ -86,23 +74,20 @@ class SharedEndpoints:
         self._is_closed = False
 
     def close(self) -> None:
-        """Stops listening and closes the connections. Blocking."""
+        """Stops listening and closes the connections; blocking."""
         self._is_closed = True
         if self._listener.is_alive():
             self._listener.join()
         self._postgres.close()
 
     def join(self, address: str, gate: Limiter) -> EndpointShare:
-        """Adds an endpoint, and returns this process's share of it. At first, no call is granted."""
+        """Adds an endpoint, and returns this process's share of it, of which no call is granted at first."""
         share = self._shares[without_user(address)] = EndpointShare(gate, self._changed, self._refused)
         self._changed.set()
         return share
 
     async def work(self) -> None:
-        """Listens for notifications, and calls `report_demand` regularly for all endpoints, until it is cancelled.
-
-        If a report fails, a warning is logged.
-        """
+        """Listens for notifications, and calls `report_demand` regularly for all endpoints, until it is cancelled."""
         self._listener.start()
         while True:
             with suppress(TimeoutError):
@@ -120,14 +105,8 @@ class SharedEndpoints:
                     await self._refused.wait()
 
     async def report_demand(self, address: str) -> None:
-        """Reports the waits that an endpoint asked for, and how many concurrent calls to it this process wants.
-
-        The granted number of calls and the waits of other processes are then applied. If fewer calls are granted than
-        before, other processes get the difference only after the next report, because this process may still start
-        calls while this report is sent.
-
-        Raises:
-            UserError, WorldError: the database cannot be used.
+        """Reports an endpoint's waits and how many calls this process wants; applies what is granted and others'
+        waits.
         """
         share = self._shares[address]
         leased = max(share.granted, share.gate.running)
@@ -138,6 +117,7 @@ class SharedEndpoints:
         except MootError:
             share.return_waits(waits)
             raise
+        # This process may still start calls while the report is sent, so others get the difference after the next.
         if granted < share.granted:
             share.request_more()
         share.granted = granted
@@ -150,11 +130,8 @@ class SharedEndpoints:
     def _exchange(
         self, address: str, most: int, wanted: int, leased: int, waits: Waits
     ) -> tuple[int, float, dict[str, float]]:
-        """Sends the limit, the numbers of wanted and leased calls, and the waits of an endpoint. Blocking.
-
-        Returns:
-            The number of granted calls; the seconds for which the endpoint must not be called; and the seconds of each
-            long wait, by the name of the model or source.
+        """Sends this process's report; returns the granted calls, and the seconds of the endpoint's wait and long
+        waits.
         """
         wait, pace, own_long_waits = waits
 
@@ -225,28 +202,15 @@ class SharedEndpoints:
 
 
 class Waits(NamedTuple):
-    """Waits that an endpoint asked a process for.
+    """Waits that an endpoint asked a process for."""
 
-    Args:
-        seconds: the longest wait for the endpoint, in seconds; 0 for no wait.
-        pace: the number of calls per second that the process made before it was refused; see
-            `moot.core.limiter.Share.report_wait`.
-        long: the long waits in seconds, by the name of the model or source.
-    """
-
-    seconds: float
-    pace: float
-    long: dict[str, float]
+    seconds: float  # the longest wait for the endpoint; 0 for no wait
+    pace: float  # calls per second before the refusal; see `moot.core.limiter.Share.report_wait`
+    long: dict[str, float]  # the long waits in seconds, by the name of the model or source
 
 
 class EndpointShare:
-    """A process's share of an endpoint; see `moot.core.limiter.Share`.
-
-    Args:
-        gate: the endpoint's limiter.
-        changed: an event that this class sets to request a report soon.
-        urgent: an event that this class sets to request a report at once.
-    """
+    """A process's share of an endpoint; see `moot.core.limiter.Share`."""
 
     def __init__(self, gate: Limiter, changed: asyncio.Event, urgent: asyncio.Event) -> None:
         self.gate = gate
@@ -258,17 +222,17 @@ class EndpointShare:
         self._long_waits: dict[str, float] = {}
 
     def request_more(self) -> None:
-        """See `Share`. A report follows soon."""
+        """See `Share`; a report follows soon."""
         self._changed.set()
 
     def report_wait(self, seconds: float, pace: float) -> None:
-        """See `Share`. A report follows at once; it notifies the other processes of the wait and the pace."""
+        """See `Share`; a report follows at once, which notifies the other processes of the wait and the pace."""
         self._wait, self._pace = max(self._wait, seconds), max(self._pace, pace)
         self._changed.set()
         self._urgent.set()
 
     def report_long_wait(self, name: str, seconds: float) -> str:
-        """See `Share`. A report follows at once; the other processes read the wait with their next reports."""
+        """See `Share`; a report follows at once, and the other processes read the wait with their next reports."""
         self._long_waits[name] = seconds
         self._changed.set()
         self._urgent.set()
@@ -286,4 +250,4 @@ class EndpointShare:
         self._long_waits = waits.long | self._long_waits
 
     def update(self, name: str = "") -> None:
-        """See `Share`. Does nothing, because notifications and reports update the limiter when they arrive."""
+        """See `Share`; does nothing, because notifications and reports update the limiter when they arrive."""

@@ -26,13 +26,7 @@ STORE = (
 
 
 class PostgresLedger:
-    """The ledger. Each method that reads or writes the database runs one transaction, which may be repeated.
-
-    These methods raise the errors of `Postgres.do`.
-
-    Args:
-        postgres: the connection.
-    """
+    """The ledger; each method that uses the database runs one transaction, as `Postgres.do` does."""
 
     def __init__(self, postgres: Postgres) -> None:
         self._postgres = postgres
@@ -46,7 +40,6 @@ class PostgresLedger:
         return False
 
     def close(self) -> None:
-        """Closes the connection."""
         self._postgres.close()
 
     @contextmanager
@@ -57,10 +50,7 @@ class PostgresLedger:
     # --- debates ------------------------------------------------------------------------------------------------------
 
     def begin(self, request: Request) -> DebateStart:
-        """Takes over the debate with the request's id, or inserts a new debate.
-
-        Only the id selects a debate: the idempotency key and ``adopt`` have no effect.
-        """
+        """Takes over the debate with the request's id, or inserts it; idempotency key and ``adopt`` have no effect."""
         id, now = request.id or new_id(), time.time()
         values = (id, request.fingerprint, moot_version(), request.graph, request.input, request.settings, now, now)
 
@@ -87,11 +77,7 @@ class PostgresLedger:
     # --- entries ------------------------------------------------------------------------------------------------------
 
     def store_entries(self, entries: Sequence[Entry]) -> None:
-        """Stores the results of calls, all or none; see `LedgerFile.store_entries`.
-
-        Raises:
-            UserError: a debate of an entry is not in the ledger any more.
-        """
+        """Stores the results of calls, all or none; see `LedgerFile.store_entries`."""
         rows = []
         for entry in entries:
             debate, key, *rest = entry.row()

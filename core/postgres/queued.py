@@ -11,28 +11,19 @@ Spent = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class QueuedBatch:
-    """A batch in the queue.
+    """A batch in the queue."""
 
-    Args:
-        id: 16 hexadecimal digits.
-        file: the name of its file of claims, or of the corpus that it indexes.
-        mode: how its debates use the ledger.
-        most: the ceilings of all rows together for tokens, USD and calls; infinite without a ceiling.
-        until: the latest end of the batch, in seconds since 1970; infinite without a limit.
-        stopped: the reason why no further row is started; empty if the batch is not stopped.
-    """
-
-    id: str
-    file: str
-    mode: str
-    most: Spent
-    until: float
-    stopped: str = ""
+    id: str  # 16 hexadecimal digits
+    file: str  # the name of its file of claims, or of the corpus that it indexes
+    mode: str  # how its debates use the ledger
+    most: Spent  # the ceilings of all rows together for tokens, USD and calls; infinite without a ceiling
+    until: float  # the latest end, in seconds since 1970; infinite without a limit
+    stopped: str = ""  # the reason why no further row is started; empty if the batch is not stopped
 
 
 @dataclass(frozen=True)
 class AssignedRow:
-    """A row that was given to a worker. If ``alone`` is true, the worker must run no other row at the same time."""
+    """A row that was given to a worker; if ``alone``, the worker must run no other row at the same time."""
 
     key: str
     job: dict[str, Any]

@@ -41,7 +41,7 @@ SPENT_BY = " + ".join(f"coalesce((e.about::json -> '{name}' ->> {{0}})::float8, 
 
 
 class QueuedRows:
-    """The rows of all batches. Methods retry for ``patience`` seconds, `prepare` never, `lease` until it succeeds."""
+    """The rows of all batches; methods retry for ``patience`` seconds, `prepare` never, `lease` until it succeeds."""
 
     def __init__(self, postgres: Postgres, patience: float = PATIENCE) -> None:
         self._postgres = postgres
@@ -58,11 +58,7 @@ class QueuedRows:
     # --- batches --------------------------------------------------------------------------------------------------
 
     def open_batch(self, batch: QueuedBatch) -> None:
-        """Adds a batch. A batch that already has this id is continued with the new ceilings, even if it was stopped.
-
-        Its waiting rows are dropped; the caller then queues the rows that it still requests. If no row is running, the
-        batch's spending is set to the sum over its rows.
-        """
+        """Adds a batch, or continues the one with this id with the new ceilings, and drops its waiting rows."""
         values = (batch.id, batch.file, batch.mode, *batch.most, batch.until)
 
         def job(cursor: Any) -> None:
@@ -92,12 +88,7 @@ class QueuedRows:
         )
 
     def queue_rows(self, batch: str, jobs: Sequence[Mapping[str, Any]]) -> None:
-        """Queues new, failed and dropped rows. Other rows keep their status. Done rows no longer count as collected.
-
-        Args:
-            batch: the id of an existing batch.
-            jobs: the jobs of the rows, each with a ``key`` and a ``number``.
-        """
+        """Queues new, failed and dropped rows; others keep their status, but done rows no longer count as collected."""
         lines = [(job["key"], batch, job["number"], json.dumps(job)) for job in jobs]
 
         def job(cursor: Any) -> None:
@@ -187,7 +178,7 @@ class QueuedRows:
         return found
 
     def activity(self, batch: str) -> tuple[bool, bool, str]:
-        """Whether rows of a batch wait, whether rows of it run, and the reason of its stop. Faster than `state`."""
+        """Whether rows of a batch wait, whether rows of it run, and the reason of its stop; faster than `state`."""
 
         def job(cursor: Any) -> tuple[bool, bool, str]:
             cursor.execute(
@@ -203,11 +194,7 @@ class QueuedRows:
         return found
 
     def batches(self) -> list[dict[str, Any]]:
-        """All batches, newest first, each with ``id``, ``file``, ``made`` (seconds since 1970) and ``stopped``.
-
-        ``rows`` has the number of rows by status, and ``spent`` the spending stored with the outcomes: tokens, USD and
-        calls. ``unpriced`` is the number of rows with calls, but without USD: their price is unknown or 0.
-        """
+        """All batches, newest first, each with the number of rows by status, and tokens, USD and calls ``spent``."""
 
         def job(cursor: Any) -> list[dict[str, Any]]:
             cursor.execute(
@@ -225,6 +212,7 @@ class QueuedRows:
                 counted = cursor.fetchall()
                 batch["rows"] = {status: count for status, count, *_ in counted}
                 batch["spent"] = tuple(sum(row[column] for row in counted) for column in (2, 3, 4))
+                # Rows with calls, but without USD: their price is unknown or 0.
                 batch["unpriced"] = sum(row[5] for row in counted)
             return found
 
@@ -250,12 +238,12 @@ class QueuedRows:
         return found
 
     def stop(self, batch: str, why: str) -> None:
-        """Stops a batch: no further row starts; running rows continue. If it was stopped before, ``why`` is ignored."""
+        """Stops a batch: no further row starts, and running ones go on; an earlier ``why`` is kept."""
         query = "UPDATE moot.batches SET stopped = %s WHERE id = %s AND stopped = ''"
         self._do(lambda cursor: cursor.execute(query, (why, batch)))
 
     def retry(self, batch: str) -> int:
-        """Queues a batch's failed rows again, and continues a stopped batch. Returns the number of waiting rows."""
+        """Queues a batch's failed rows again, continues a stopped batch, and returns the number of waiting rows."""
 
         def job(cursor: Any) -> int:
             cursor.execute("UPDATE moot.batches SET stopped = '' WHERE id = %s", (batch,))
@@ -273,11 +261,7 @@ class QueuedRows:
         self._do(lambda cursor: cursor.execute("DELETE FROM moot.batches WHERE id = %s", (batch,)))
 
     def find(self, beginning: str) -> str:
-        """The id of the only batch whose id begins with this text.
-
-        Raises:
-            UserError: there is no such batch, or there are several.
-        """
+        """The id of the only batch whose id begins with this text."""
         query = "SELECT id FROM moot.batches WHERE starts_with(id, %s)"
         found = [id for (id,) in self._do(lambda cursor: cursor.execute(query, (beginning,)).fetchall())]
         if len(found) != 1:
@@ -300,10 +284,7 @@ class QueuedRows:
         return int(self._do(lambda cursor: cursor.execute(query, values).fetchone())[0])
 
     def heartbeat(self, worker: int, keys: Sequence[str]) -> bool:
-        """Records the heartbeat of a worker that runs the rows ``keys``; false if the worker was removed as dead.
-
-        Overdue running rows of the worker that are not in ``keys`` wait again.
-        """
+        """Records the heartbeat of a worker that runs the rows ``keys``; false if the worker was removed as dead."""
 
         def job(cursor: Any) -> bool:
             cursor.execute("UPDATE moot.workers SET seen = now() WHERE id = %s", (worker,))
@@ -319,7 +300,7 @@ class QueuedRows:
         return found
 
     def leave(self, worker: int) -> None:
-        """Removes a worker and queues its unfinished rows again. This does not count as a lost worker."""
+        """Removes a worker, without counting it as lost, and queues its unfinished rows again."""
         self._do(lambda cursor: self._leave(cursor, worker))
 
     def _leave(self, cursor: Any, worker: int) -> None:
@@ -370,7 +351,7 @@ class QueuedRows:
         return found
 
     def end(self, key: str, outcome: Mapping[str, Any], document: Mapping[str, Any] | None) -> bool:
-        """Stores a row's outcome. Returns false if the row already has an outcome. Any worker may call this method."""
+        """Stores a row's outcome, for any worker; returns false if the row already has an outcome."""
         spent = outcome.get("spent") or {}
         compressed = None if document is None else zlib.compress(json.dumps(document).encode(), 1)
         values = (
@@ -387,13 +368,7 @@ class QueuedRows:
         return bool(self._do(lambda cursor: cursor.execute(query, values).rowcount))
 
     def requeue_lost(self, lost: Mapping[str, Any]) -> int:
-        """Queues the rows of dead workers again, and returns the number of these rows.
-
-        An overdue waiting row whose procrastinate job was lost gets a new job, unless the row's batch is stopped.
-
-        Args:
-            lost: the outcome for rows that have lost `MOST_LOSSES` workers. These rows fail, and are not counted.
-        """
+        """Queues the rows of dead workers again; those that have lost `MOST_LOSSES` fail with the outcome ``lost``."""
 
         def job(cursor: Any) -> int:
             if not cursor.execute("SELECT pg_try_advisory_xact_lock(1836019573)").fetchone()[0]:
@@ -414,6 +389,7 @@ class QueuedRows:
                 "ORDER BY touched LIMIT %s",
                 (CHECKED_ROWS,),
             )
+            # Their procrastinate jobs were lost, so they get new ones.
             overdue = [key for (key,) in cursor.fetchall()]
             self._notify(cursor, f"status = 'waiting' AND key = ANY(%s) AND {not_stopped}", ([*keys, *overdue],))
             return len(keys)
@@ -423,16 +399,8 @@ class QueuedRows:
     # --- ceilings of a batch ---------------------------------------------------------------------------------------
 
     def lease(self, batch: str, least: Spent, need: Spent) -> tuple[Spent, Spent]:
-        """Leases a part of the rest of a batch's budget.
-
-        Args:
-            batch: the id of an existing batch.
-            least: the smallest lease. If less than this is left of tokens, USD or calls, nothing is leased.
-            need: the maximum spending of one call. The lease is `BLOCK` times ``need``, but at most `1 / PARTS` of the
-                rest. The lease is never less than ``least``.
-
-        Returns:
-            The leased amounts (all zero if too little is left), and the amounts that are left after the lease.
+        """Leases a part of a batch's budget, or nothing if less than ``least`` is left; returns the lease and the
+        rest.
         """
 
         def job(cursor: Any) -> tuple[Spent, Spent]:
@@ -443,6 +411,7 @@ class QueuedRows:
             )
             left = cursor.fetchone()
             if any(few > room + 1e-9 for few, room in zip(least, left, strict=True)):
+                # Too little is left.
                 return (0, 0, 0), left
             tokens, usd, calls = (room / PARTS if room < math.inf else room for room in left)
             parts = (tokens, usd, calls if calls == math.inf else math.floor(calls))

@@ -51,14 +51,7 @@ USABLE = f"e.kind = 'chat' AND e.about::json ->> '{FAILED}' IS NULL"
 
 
 class Heartbeat:
-    """Sends this process's heartbeats from a separate thread.
-
-    Args:
-        url: the address of the database.
-
-    Raises:
-        UserError: as `Postgres`.
-    """
+    """Sends this process's heartbeats from a separate thread."""
 
     def __init__(self, url: str) -> None:
         self.id = new_id()
@@ -67,16 +60,12 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._send_regularly, name="moot-presence", daemon=True)
 
     def begin(self) -> None:
-        """Sends the first heartbeat, and starts the thread that sends the others.
-
-        Raises:
-            UserError, WorldError: the database cannot be used.
-        """
+        """Sends the first heartbeat, and starts the thread that sends the others."""
         self._send(10)
         self._thread.start()
 
     def end(self) -> None:
-        """Stops the heartbeats and removes this process from the database. Needs a successful `begin`. Blocking."""
+        """Stops the heartbeats and removes this process from the database, after a successful `begin`; blocking."""
         self._stopped.set()
         self._thread.join(10)
         try:
@@ -108,28 +97,14 @@ class Heartbeat:
 
 
 class ServedLedger(PostgresLedger):
-    """The ledger of one process of the service.
-
-    Args:
-        postgres: the connection.
-        owner: the id of this process (`Heartbeat.id`).
-    """
+    """The ledger of one process of the service."""
 
     def __init__(self, postgres: Postgres, owner: str) -> None:
         super().__init__(postgres)
         self._owner = owner
 
     def begin(self, request: Request) -> DebateStart:
-        """Takes over or inserts a debate. If the result's ``owned`` is false, the debate is unchanged.
-
-        Only the id and the idempotency key of the request select a debate. If the first worker of a run was lost, the
-        run begins its debate a second time, and gets the same debate. If this debate has already ended or waits for a
-        person, it is not changed.
-
-        Raises:
-            UserError: the debate belongs to another person, another run executes the debate with the request's id,
-                or the idempotency key was used for another request.
-        """
+        """Takes over or inserts a debate by id or idempotency key; without ``owned``, the debate is unchanged."""
         return self._postgres.do(lambda cursor: self._begin(cursor, request))
 
     def _begin(self, cursor: Any, request: Request) -> DebateStart:
@@ -174,12 +149,9 @@ class ServedLedger(PostgresLedger):
         return DebateStart(id, resumed=same_run or status != "done")
 
     def end(self, id: str, status: Status, document: str | None, note: str | None) -> None:
-        """The same as `LedgerFile.end`, for a debate that two workers may run.
-
-        The status ``done`` is final. A process that does not own the debate can set only the statuses in `ENDED`. A
-        change that is not allowed has no effect.
-        """
+        """The same as `LedgerFile.end`, for a debate that two workers may run."""
         columns = "status = %s, updated = %s, document = coalesce(%s, document), note = coalesce(%s, note)"
+        # The status ``done`` is final; a process that does not own the debate can only end it.
         may_end = "(owner = %s OR (status <> 'done' AND %s))"
         query = f"UPDATE moot.debates SET {columns}, owner = NULL WHERE id = %s AND {may_end}"
         values = (status, time.time(), document, note, id, self._owner, status in ENDED)
@@ -215,10 +187,7 @@ class ServedLedger(PostgresLedger):
         return [_debate(*row) for row in rows]
 
     def outline(self, person: str | None = None) -> list[tuple[str, Status, float]]:
-        """Id, status and start time of the debates that ran on the server, newest first.
-
-        Debates of batches in a queue are left out. If ``person`` is given, debates of other persons are also left out.
-        """
+        """Id, status and start time of the debates (of this person) that ran on the server, newest first."""
         query = (
             f"SELECT d.id, {STATUS}, d.started FROM moot.debates AS d WHERE d.thread IS NOT NULL "
             "AND (%s::text IS NULL OR d.person = %s) ORDER BY d.started DESC, d.id"
@@ -239,7 +208,6 @@ class ServedLedger(PostgresLedger):
         self._postgres.do(lambda cursor: cursor.execute(query, (id,)))
 
     def find_by_idempotency_key(self, idempotency_key: str) -> Debate | None:
-        """The debate with this idempotency key; None if there is none."""
         query = "SELECT id FROM moot.debates WHERE idempotency_key = %s"
         found = self._postgres.do(lambda cursor: cursor.execute(query, (idempotency_key,)).fetchone(), LOOKUP_PATIENCE)
         return next(iter(self.debates(id=found[0])), None) if found else None

@@ -32,17 +32,7 @@ PROTOCOLS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 
 
 def install(traces: Iterable[str], metric_exporters: Iterable[str], *, page: bool) -> None:
-    """Creates the process's providers. A provider that is already set is not replaced.
-
-    Args:
-        traces: names of span exporters.
-        metric_exporters: names of metric exporters.
-        page: whether this process serves metrics at ``/metrics``.
-
-    Raises:
-        UserError: an exporter or a protocol is unknown, or an exporter cannot start.
-        ModuleNotFoundError: a package that an exporter needs is not installed.
-    """
+    """Creates the process's providers that are not set yet; ``page``: this process serves metrics at ``/metrics``."""
     resource = _resource()
     if is_set(trace.get_tracer_provider()):
         traces = ()
@@ -68,11 +58,7 @@ _providers: list[TracerProvider | MeterProvider] = []
 
 
 def finish() -> None:
-    """Sends all remaining data and shuts the providers down. Blocking.
-
-    This takes at most `SHUTDOWN_WAIT` seconds. If Python can no longer start threads, only the providers' own time
-    limits apply.
-    """
+    """Sends all remaining data and shuts the providers down, in at most `SHUTDOWN_WAIT` seconds; blocking."""
     ending = []
     while _providers:
         provider = _providers.pop(0)
@@ -80,6 +66,7 @@ def finish() -> None:
         try:
             thread.start()
         except RuntimeError:  # Python 3.12 starts no thread while it shuts down
+            # Only the provider's own time limits apply here.
             provider.shutdown()
         else:
             ending.append(thread)
@@ -91,7 +78,7 @@ def finish() -> None:
 
 
 def _resource() -> Resource:
-    """The resource: the attributes of this process. Attributes in the environment take precedence."""
+    """The resource: the attributes of this process, over which attributes in the environment take precedence."""
     variable = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     named = {part.partition("=")[0].strip() for part in variable.split(",")}
     own = {SERVICE_NAME: "moot", SERVICE_VERSION: version("moot")}
@@ -101,11 +88,7 @@ def _resource() -> Resource:
 
 
 def _create_exporter(signal: str, name: str) -> Any:
-    """Creates an exporter of ``traces`` or ``metrics`` (the signal).
-
-    Raises:
-        UserError, ModuleNotFoundError: as `install`.
-    """
+    """Creates an exporter of ``traces`` or ``metrics`` (the signal)."""
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     if name == "otlp":
         name = _otlp_exporter_name(signal)
@@ -127,11 +110,7 @@ def _create_exporter(signal: str, name: str) -> Any:
 
 
 def _otlp_exporter_name(signal: str) -> str:
-    """The name of the OTLP exporter for the protocol in the environment (by default, ``http/protobuf``).
-
-    Raises:
-        UserError: the protocol is unknown.
-    """
+    """The name of the OTLP exporter for the protocol in the environment (by default, ``http/protobuf``)."""
     variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     named = ((name, os.environ.get(name, "").strip()) for name in variables)
     variable, protocol = next((pair for pair in named if pair[1]), ("", "http/protobuf"))

@@ -56,15 +56,7 @@ Readings = Callable[[], Iterable[tuple[float, Attributes]]]
 
 
 class Telemetry:
-    """The instruments that record telemetry.
-
-    Args:
-        tracers: the provider of spans; by default, the process's provider.
-        meters: the provider of metrics; by default, the process's provider.
-
-    Raises:
-        UserError: the environment variable `CAPTURE` has an invalid value.
-    """
+    """The instruments that record telemetry, by default with the process's providers of spans and of metrics."""
 
     def __init__(
         self, tracers: trace.TracerProvider | None = None, meters: metrics.MeterProvider | None = None
@@ -111,14 +103,7 @@ class Telemetry:
         self.running = meter.create_up_down_counter("moot.debates.running", "{debate}", "Running debates.")
 
     def add_gauge(self, name: str, unit: str, description: str, read: Readings) -> None:
-        """Adds a gauge. Its values are read whenever metrics are exported, in the thread that exports them.
-
-        Args:
-            name: the metric's name.
-            unit: the metric's unit.
-            description: the metric's description.
-            read: returns the current values, each with its attributes.
-        """
+        """Adds a gauge, whose values are read whenever metrics are exported, in the thread that exports them."""
 
         def observe(_: CallbackOptions) -> list[Observation]:
             return [Observation(value, attributes) for value, attributes in read()]
@@ -132,21 +117,10 @@ class Telemetry:
         )
 
     def count_refusal(self, address: str, name: str) -> None:
-        """Counts a request that an endpoint refused because of too many requests.
-
-        Args:
-            address: the endpoint's address.
-            name: the model or source that was called.
-        """
+        """Counts a request that an endpoint refused because of too many requests."""
         self.refusals.add(1, {**server_of(address), "moot.asked": self.bounded_name(name)})
 
     def count_reply(self, outcome: str, model: str) -> None:
-        """Counts a model's reply.
-
-        Args:
-            outcome: the reply's outcome, as in the record of the call.
-            model: the model's name in settings.
-        """
         self.replies.add(1, {"moot.outcome": outcome, **self.model_attributes(model)})
 
     def model_attributes(self, model: str) -> dict[str, str]:
@@ -155,7 +129,7 @@ class Telemetry:
         return attributes | {"gen_ai.request.model": self.bounded_name(attributes["gen_ai.request.model"])}
 
     def bounded_name(self, name: str) -> str:
-        """The name itself if it is one of the first `MOST_NAMES` names, else `OTHER`. So metrics have few series."""
+        """The name itself if it is one of the first `MOST_NAMES`, else `OTHER`, so that metrics have few series."""
         if name not in self._names:
             if len(self._names) >= MOST_NAMES:
                 return OTHER
@@ -164,11 +138,7 @@ class Telemetry:
 
 
 def captures_content() -> bool:
-    """Whether the environment allows prompts and replies in spans.
-
-    Raises:
-        UserError: the environment variable `CAPTURE` has an invalid value.
-    """
+    """Whether the environment allows prompts and replies in spans."""
     value = os.environ.get(CAPTURE, "").strip()
     if value.lower() not in CAPTURED:
         raise UserError(
@@ -180,7 +150,7 @@ def captures_content() -> bool:
 
 
 def provider_and_model(name: str) -> dict[str, str]:
-    """A model's provider and name as attributes, from its name in settings. A missing provider is `OTHER`."""
+    """A model's provider (or `OTHER`) and name as attributes, from its name in settings."""
     provider, _, model = name.partition(":")
     if not model:
         provider, model = OTHER, name

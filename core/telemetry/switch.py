@@ -21,24 +21,13 @@ def telemetry() -> Telemetry | None:
 
 
 def turn_on(*, page: bool = False, port: bool = True) -> Telemetry | None:
-    """Turns telemetry on for one of moot's programs, if OpenTelemetry's variables or ``page`` request it. Blocking.
-
-    Args:
-        page: whether this process serves metrics at ``/metrics``; ignored if ``OTEL_METRICS_EXPORTER`` is ``none``.
-        port: whether this process may open the port of ``OTEL_METRICS_EXPORTER=prometheus``. Only one of several
-            cooperating processes may open it.
-
-    Returns:
-        The telemetry of this process; None if it is still off.
-
-    Raises:
-        UserError: a variable has an invalid value, a package is missing, or an exporter cannot start.
-    """
+    """Turns telemetry on for one of moot's programs, if OpenTelemetry's variables or ``page`` request it; blocking."""
     global _current
     if _current is not None or is_disabled():
         return _current
     traces, metrics = requested_exporters("traces"), requested_exporters("metrics")
     page = page and os.environ.get("OTEL_METRICS_EXPORTER", "").strip() != "none"
+    # Only one of several cooperating processes may open the port.
     if not port:
         metrics = [name for name in metrics if name != "prometheus"]
     if traces or metrics or page:
@@ -48,11 +37,7 @@ def turn_on(*, page: bool = False, port: bool = True) -> Telemetry | None:
 
 
 def find_telemetry() -> Telemetry | None:
-    """The same as `telemetry`, but turns telemetry on if the program has set a provider of OpenTelemetry.
-
-    Raises:
-        UserError: a variable has an invalid value.
-    """
+    """The same as `telemetry`, but turns telemetry on if the program has set a provider of OpenTelemetry."""
     global _current
     if _current is None and "opentelemetry.sdk" in sys.modules and not is_disabled():
         trace, metrics = imported("opentelemetry.trace"), imported("opentelemetry.metrics")
@@ -62,9 +47,8 @@ def find_telemetry() -> Telemetry | None:
 
 
 def finish() -> None:
-    """Sends all remaining data of the providers that `turn_on` has created, and shuts them down. Blocking.
-
-    Call this before ``os._exit``, which runs no exit handlers.
+    """Sends the remaining data of `turn_on`'s providers and shuts them down, which ``os._exit`` would not do;
+    blocking.
     """
     if (exporters := sys.modules.get("moot.core.telemetry.exporters")) is not None:
         exporters.finish()
@@ -76,14 +60,11 @@ def is_disabled() -> bool:
 
 
 def requested_exporters(signal: str) -> list[str]:
-    """The exporters that the environment names for ``traces`` or ``metrics``.
-
-    If the environment names no exporter, but an address, the exporter is OTLP. Without an address, there is no
-    exporter, although OpenTelemetry's default would be OTLP. The name ``none`` stands for no exporter.
-    """
+    """The exporters that the environment names for ``traces`` or ``metrics``, or OTLP if it only has an address."""
     if value := os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip():
         return [] if value == "none" else [name.strip() for name in value.split(",") if name.strip()]
     addresses = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")
+    # Without an address there is none, although OpenTelemetry's default would be OTLP.
     return ["otlp"] if any(os.environ.get(name, "").strip() for name in addresses) else []
 
 
@@ -105,5 +86,5 @@ def _create_telemetry() -> Telemetry:
 
 
 def is_set(provider: object) -> bool:
-    """Whether a provider has been set. Otherwise it is a placeholder, whose class is in OpenTelemetry's API."""
+    """Whether a provider has been set; otherwise it is a placeholder, whose class is in OpenTelemetry's API."""
     return not type(provider).__module__.startswith(("opentelemetry.trace", "opentelemetry.metrics"))

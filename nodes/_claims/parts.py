@@ -21,33 +21,14 @@ from moot.nodes._texts.replies import Reply
 def plan_call(
     speaker: Speaker, prompt: str, values: Mapping[str, str], reply: type[Reply], quotes: int = 0
 ) -> PlannedCall:
-    """The planned call of a step, with its size as estimated before the part starts.
-
-    Args:
-        speaker: the speaker that makes the call.
-        prompt: the prompt's name.
-        values: the values of the prompt's placeholders.
-        reply: the schema of the reply.
-        quotes: maximum number of tokens of quotes that are not in ``values`` yet, but will be in the prompt.
-    """
+    """The planned call of a step, with its estimated size; ``quotes`` are further tokens that its prompt will have."""
     schema = json.dumps(own_response_format(reply))
     size = sum(map(weight_of, (*speaker.filled(prompt, values), schema))) + int(quotes * BYTES_PER_TOKEN)
     return PlannedCall(speaker.role, prompt, speaker.model.name, size, max_reply_tokens(speaker.model) or REPLY_TOKENS)
 
 
 async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> Ceilings:
-    """Reserves the cost of a part's steps, and returns the part's ceilings.
-
-    If too little budget is left, the part waits while other parts run, because they may release budget.
-
-    Args:
-        run: the context of the part's first step.
-        part: the index of the part's first character in the text.
-        calls: the calls of the part's steps.
-
-    Raises:
-        BudgetExhausted: the ceilings leave too little for these calls, and no other part runs.
-    """
+    """Reserves the cost of a part's steps; waits while other parts run, because they may release budget."""
     of_part, of_run = Ceilings(parent=run.ceilings), run.ceilings
     budget: dict[str, Any] = {"prices": of_run.prices, "kept": [asdict(call) for call in calls]}
     was_refused = of_run.refused
@@ -66,7 +47,7 @@ async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> C
 
 
 def end_part(run: NodeContext, part: int) -> None:
-    """Ends a part: releases its unused budget for other parts. A part without ceilings of its own is ignored."""
+    """Ends a part that has ceilings of its own: releases its unused budget for other parts."""
     if ceilings := run.session.parts.pop(part, None):
         ceilings.end()
 

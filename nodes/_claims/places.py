@@ -62,14 +62,7 @@ NEAR_YEARS = 2
 
 
 def score_of(ratings: Ratings) -> float:
-    """The check-worthiness of a claim, from 0 to 1.
-
-    If ``checkable`` or ``public_interest`` is 0, the result is 0. Otherwise it is half the weighted mean of the
-    ratings: ``checkable`` has weight 2, each other rating has weight 1.
-
-    Args:
-        ratings: the ratings of the claim, each 0, 1 or 2.
-    """
+    """The check-worthiness of a claim, from 0 to 1; 0 if ``checkable`` or ``public_interest`` is 0."""
     if not ratings["checkable"] or not ratings["public_interest"]:
         return 0.0
     return (2 * ratings["checkable"] + ratings["specific"] + ratings["public_interest"]) / 8
@@ -81,12 +74,7 @@ def count_words(text: str) -> int:
 
 
 def parts_of(text: str, most: int) -> list[Span]:
-    """Divides a text into parts of at most ``most`` words; only a part with a single sentence may have more.
-
-    Args:
-        text: the text.
-        most: maximum number of words of a part.
-    """
+    """Divides a text into parts of at most ``most`` words; only a part with a single sentence may have more."""
     units: list[tuple[int, int]] = []
     for found in PARAGRAPH.finditer(text):
         inner = sentences(found[0]) if count_words(found[0]) > most // 4 else [(0, len(found[0]))]
@@ -104,14 +92,7 @@ def parts_of(text: str, most: int) -> list[Span]:
 
 
 def sentences_in(text: str, sections: Sequence[Section]) -> list[Place]:
-    """The places of the sentences of a text.
-
-    Sentences with fewer than `LEAST_SENTENCE_WORDS` words are left out. This also leaves out most headings.
-
-    Args:
-        text: the text.
-        sections: the text's sections, in order.
-    """
+    """The places of a text's sentences of at least `LEAST_SENTENCE_WORDS` words, which most headings do not have."""
     paragraphs = ((found.start(), found[0]) for found in PARAGRAPH.finditer(text))
     spans = ((at + start, at + end) for at, paragraph in paragraphs for start, end in sentences(paragraph))
     return [
@@ -122,14 +103,7 @@ def sentences_in(text: str, sections: Sequence[Section]) -> list[Place]:
 
 
 def place_in(text: str, part: Span, quote: str, sections: Sequence[Section]) -> Place | None:
-    """The first place of a quote in a part of a text, with the text's exact words; None if the quote is not found.
-
-    Args:
-        text: the whole text.
-        part: the part that the model's prompt contained.
-        quote: the quote that the model returned.
-        sections: the text's sections, in order.
-    """
+    """The first place of a quote in a part of a text, with the text's exact words; None if the quote is not found."""
     found = find_quote(quote, text[part["start"] : part["end"]])
     if found is None:
         return None
@@ -149,22 +123,7 @@ def vocabulary(texts: Iterable[str]) -> set[str]:
 
 
 def words_filled_in(claim: str, quote: str, known: set[str], date: str | None) -> tuple[list[Filled], list[str]]:
-    """The words of a claim that its quote does not contain, and which of these words the text does not support.
-
-    `_is_known` decides which words the text supports. Function words are ignored. A time that may be computed from the
-    text's date (`_may_be_computed`) always counts as supported. Its span is marked as ``computed``, so that a person
-    checks it, even if the text contains this time, because most texts contain the year of their date.
-
-    Args:
-        claim: the claim.
-        quote: the words of the text that make the claim.
-        known: the `vocabulary` of the text.
-        date: the text's date (a year, a month or a day); None or empty if it is not known.
-
-    Returns:
-        The spans in the claim of the words that its quote does not contain, in order; and the words that the text does
-        not support.
-    """
+    """The spans of a claim's words that its quote does not contain, and those words that the text does not support."""
     quoted = vocabulary([quote])
     matches = list(WORD.finditer(claim))
     plain = [_normalised(match[0]) for match in matches]
@@ -173,6 +132,7 @@ def words_filled_in(claim: str, quote: str, known: set[str], date: str | None) -
     follows = False
     for at, (match, word) in enumerate(zip(matches, plain, strict=True)):
         is_new = word not in quoted and not _is_function_word(match[0], word)
+        # A person checks such a time, even if the text contains it, because most texts contain the year of their date.
         computed = is_new and _may_be_computed(plain, at, date)
         if is_new and not computed and not _is_known(match[0], word, known, first=at == 0):
             unknown.append(match[0])
@@ -193,11 +153,7 @@ def _is_function_word(word: str, plain: str) -> bool:
 
 
 def _may_be_computed(words: Sequence[str], at: int, date: str | None) -> bool:
-    """Whether the word ``words[at]`` may be computed from the text's date; false without a date.
-
-    This is so for a year at most `NEAR_YEARS` from the year of the date, for any month, and for a day with a month
-    before or after it (`_leads_to_month`).
-    """
+    """Whether a word may be computed from the text's date: a year near it, a month, or a day next to a month."""
     word = words[at]
     if not date:
         return False
@@ -219,27 +175,21 @@ def _is_day(word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def months() -> frozenset[str]:
-    """The normalised names of months and their abbreviations, in the `LANGUAGES`.
-
-    Names of at most `SHORT_WORD_LETTERS` letters are left out, because some of them, like "set", are words of other
-    languages. The names of May are kept.
-    """
+    """The normalised names of months and their abbreviations, in the `LANGUAGES`."""
     data = (import_module(f"dateparser.data.date_translation_data.{name}").info for name in LANGUAGES)
     names = ((month, _normalised(name)) for language in data for month in MONTHS for name in language[month])
+    # Short names are left out, because some of them, like "set", are words of other languages; but May is kept.
     return frozenset(name for month, name in names if month == "may" or len(name) > SHORT_WORD_LETTERS)
 
 
 def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
-    """Whether the text contains a word, possibly in another form.
-
-    A figure and a letter of a script without spaces have no other form. A name may differ in its ending. Any other word
-    may be inflected, and a short one always counts as known. The ``first`` word of a claim is not taken for a name,
-    although it may begin with a capital letter.
-    """
+    """Whether the text contains a word, maybe in another form; a claim's ``first`` word is not taken for a name."""
     if plain in known:
         return True
+    # Figures, and letters of scripts without spaces, have no other form.
     if word[0].isdigit() or UNSPACED.match(word):
         return False
+    # A name may differ in its ending; any other word may be inflected, and a short one counts as known.
     if word[0].isupper() and not first:
         return any(_match_but_for_ending(plain, other) for other in known)
     stem = plain[: max(FEWEST_STEM_LETTERS, len(plain) - 3)]
@@ -249,10 +199,7 @@ def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:
 
 
 def _is_lengthened(word: str, other: str) -> bool:
-    """Whether a word is another word plus an ending, as "letting" is "let" plus an ending.
-
-    The other word must have at least `SHORT_WORD_LETTERS` letters and must not be a function word.
-    """
+    """Whether a word is another word of some length, not a function word, plus an ending: "letting" and "let"."""
     if len(other) < SHORT_WORD_LETTERS or other in FUNCTION_WORDS or not word.startswith(other):
         return False
     added = len(word) - len(other)
@@ -260,9 +207,6 @@ def _is_lengthened(word: str, other: str) -> bool:
 
 
 def _match_but_for_ending(one: str, other: str) -> bool:
-    """Whether two words are equal, or one is the other plus one or two letters, as in a genitive.
-
-    The shorter word needs at least `FEWEST_STEM_LETTERS` letters.
-    """
+    """Whether two words are equal, or differ by one or two letters at the end, as in a genitive."""
     short, long = sorted((one, other), key=len)
     return len(short) >= FEWEST_STEM_LETTERS and len(long) - len(short) <= 2 and long.startswith(short)

@@ -20,16 +20,7 @@ SEPARATOR = "\n\n"
 
 
 def read_article(given: str) -> ClaimsInput:
-    """The content of a file or a web page as the input of the graph `find_claims`. Blocking.
-
-    Args:
-        given: the name of a file (PDF, HTML, .docx, .csv, .txt, .md, or a text file without a suffix), or an
-            address that begins with http:// or https://.
-
-    Raises:
-        UserError: the file or page cannot be read, its kind is not supported, or the address is not allowed.
-        WorldError: the page cannot be fetched.
-    """
+    """The content of a file, or of a page by its http(s) address, as the input of the graph `find_claims`; blocking."""
     if not is_url(given):
         return read_article_file(Path(given), Path(given).name)
     found = fetch(given)
@@ -38,15 +29,7 @@ def read_article(given: str) -> ClaimsInput:
 
 
 def read_article_file(file: Path, name: str) -> ClaimsInput:
-    """The same as `read_article`, but only for a file. Blocking.
-
-    Args:
-        file: the file.
-        name: its name in the result and in errors.
-
-    Raises:
-        UserError: the file cannot be read, or its kind is not supported.
-    """
+    """The same as `read_article`, but only for a file; ``name`` is its name in the result and in errors; blocking."""
     try:
         kind = kind_of(file)
         if kind:
@@ -64,14 +47,7 @@ def read_article_file(file: Path, name: str) -> ClaimsInput:
 
 
 def article_from(document: ParsedDocument, name: str) -> ClaimsInput:
-    """A parsed document as the input of the graph `find_claims`, with the positions of its pages and headings.
-
-    A date of publication that is not in ISO form is left out.
-
-    Args:
-        document: the document.
-        name: its name in the result.
-    """
+    """A parsed document as the input of `find_claims`; a date of publication that is not in ISO form is left out."""
     text = ""
     sections: list[Section] = []
     for part in document["parts"]:

@@ -47,7 +47,6 @@ class ClaimSettings(Settings):
     )
 
     def roles(self) -> set[str]:
-        """The roles that may have a model of their own."""
         return {FINDER, RATER, WRITER}
 
 

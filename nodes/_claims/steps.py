@@ -122,13 +122,7 @@ class SameReply(Reply):
 
 
 def check_text(asked: Mapping[str, Any]) -> ClaimsInput:
-    """Checks the input and returns it in a normalised form.
-
-    A title, source or url that is not a text becomes None. Sections are sorted by their start.
-
-    Raises:
-        UserError: there is no text, the text is too long, or the date or the sections are invalid.
-    """
+    """Checks the input and sorts its sections; a title, source or url that is not a text becomes None."""
     text = asked.get("text")
     if not isinstance(text, str) or not text.strip():
         raise UserError('There is no text. The input must be {"text": "..."}.', kind="invalid_given")
@@ -160,10 +154,7 @@ def _is_section(value: Any) -> bool:
 
 
 def read_text_node() -> Node:
-    """Checks the text, divides it into parts, and opens the ledger and the budget; a failure is written to ``error``.
-
-    Reads: text, title, source, url, date, sections.
-    """
+    """Checks the text, divides it, and opens the ledger and the budget; a failure is written to ``error``."""
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         blank: dict[str, Any] = {
@@ -193,18 +184,7 @@ def to_parts(state: ClaimsState) -> list[Send]:
 
 
 def part_node(take_step: Any, role: str, prompt: str) -> Node:
-    """A node that runs one step for a part of the text.
-
-    A part is listed in ``unread`` in two cases: a step got no usable reply, or the ceilings left too little for the
-    part's steps. The rating and the rewriting are skipped if no quote is left in ``found``.
-
-    Reads: asked, part, found.
-
-    Args:
-        take_step: takes the state, the speaker and the node's context; runs the step and returns its state update.
-        role: the role that makes the call.
-        prompt: the prompt's name.
-    """
+    """A node that runs one step for a part of the text; without a usable reply, the part goes to ``unread``."""
 
     async def step(state: PartState, run: NodeContext) -> dict[str, Any]:
         part = state["part"]
@@ -227,14 +207,12 @@ def part_node(take_step: Any, role: str, prompt: str) -> Node:
 
 
 async def _planned_calls(state: PartState, run: NodeContext) -> list[PlannedCall]:
-    """The estimated calls of a part's three steps.
-
-    The quotes in the second and third prompt are counted as the longest possible reply to the first prompt.
-    """
+    """The estimated calls of a part's three steps."""
     finder, rater, writer = [await run.speaker(role) for role in (FINDER, RATER, WRITER)]
     values = _prompt_values(state)
     first = plan_call(finder, EXTRACT, values, FoundReply)
     writer_values = values | {"how_many": SEVERAL, **_earlier_text(state)}
+    # The quotes in the second and third prompt are counted as the longest possible reply to the first prompt.
     return [
         first,
         plan_call(rater, RATE, values, RatingsReply, first.reply),
@@ -328,31 +306,17 @@ def _earlier_text(state: PartState) -> dict[str, str]:
 
 
 def extract_claims_node() -> Node:
-    """Finds the quotes of a part that make claims; a model's quotes that are not in the part go to ``dropped``.
-
-    Reads: asked, part.
-    """
+    """Finds the quotes of a part that make claims; a model's quotes that are not in the part go to ``dropped``."""
     return part_node(_extract_claims, FINDER, EXTRACT)
 
 
 def rate_claims_node() -> Node:
-    """Rates how much each quote in ``found`` is worth checking.
-
-    Quotes with a score below `min_score` go to ``left_out``, quotes without a rating to ``dropped``.
-
-    Reads: asked, part, found.
-    """
+    """Rates how much each quote in ``found`` is worth checking; below `min_score`, it goes to ``left_out``."""
     return part_node(_rate_claims, RATER, RATE)
 
 
 def rewrite_claims_node() -> Node:
-    """Rewrites each quote in ``found`` as one or several claims that can be understood without the text.
-
-    Quotes without a claim go to ``dropped``, and so do claims that are too long or contain words that the text does not
-    support. With the setting ``split`` off, only the first claim for a quote can be used; all others go to ``dropped``.
-
-    Reads: asked, part, found.
-    """
+    """Rewrites each quote in ``found`` as claims that can be understood alone; unusable ones go to ``dropped``."""
     return part_node(_rewrite_claims, WRITER, REWRITE)
 
 
@@ -393,13 +357,7 @@ def _unknown_number_entry(step: Step, number: int, text: str) -> Dropped:
 
 
 def join_duplicates_node() -> Node:
-    """Joins claims with the same meaning, then keeps and numbers the `max_claims` claims with the highest scores.
-
-    Claims beyond `max_claims` move to ``left_out``. If the model gives no usable reply, only claims with the same words
-    are joined, with a warning.
-
-    Reads: claims, left_out.
-    """
+    """Joins claims with the same meaning; numbers the `max_claims` best, and moves the others to ``left_out``."""
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         claims = join_same_words(sorted(state["claims"], key=lambda one: (one["start"], one["end"])))
@@ -433,24 +391,15 @@ def join_same_words(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim]:
-    """Joins the claims of each group into the fullest claim of the group.
-
-    The fullest claim has the most figures. If several claims have the most, the number of different words decides, then
-    the score, then the order of the text. The places of the other claims are added to ``also`` of the fullest claim.
-
-    Claims with a figure that the fullest claim does not contain are joined among themselves in the same way. A claim
-    in several groups counts only in the first of them.
-
-    Args:
-        claims: the claims, in the order of the text.
-        groups: the numbers of the claims of each group, from 1; numbers that belong to no claim are ignored.
-    """
+    """Joins the claims of each group (numbers from 1) into its fullest; ``also`` of this one has the others' places."""
     joined: dict[int, Claim] = {}
     taken: set[int] = set()
     for group in groups:
         rest = {n: figures(claims[n - 1]["claim"]) for n in group if 0 < n <= len(claims) and n not in taken}
         while rest:
+            # The fullest claim has the most figures, then the most different words, then the highest score.
             first = min(rest, key=lambda n: (-len(rest[n]), -_count_words(claims[n - 1]), -claims[n - 1]["score"], n))
+            # Claims with a figure that the fullest claim does not contain are joined among themselves.
             same = [n for n in rest if rest[n] <= rest[first]]
             rest = {n: found for n, found in rest.items() if n not in same}
             others = [claims[n - 1] for n in same if n != first]
@@ -467,12 +416,7 @@ def _count_words(claim: Claim) -> int:
 
 
 def finish_node() -> Node:
-    """Records the run's status and cost, an error if no part was read, and warnings.
-
-    The node warns if the budget did not allow for every part, and if a demo model was used.
-
-    Reads: parts, unread, calls and, if present, error.
-    """
+    """Records the run's status and cost, an error if no part was read, and warnings."""
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         error, unread = state.get("error"), state["unread"]

@@ -34,16 +34,12 @@ Their intimacy is then 0: an agent without an output has no different view to of
 
 
 class History(TypedDict):
-    """The values that one round of debate passes to the next, as plain JSON.
+    """The values that one round of debate passes to the next, as plain JSON."""
 
-    ``confidence`` and ``reliability`` are the last H and R of each agent. ``kept`` is each agent's P: how
-    many edges from this agent to other agents have been kept so far. ``similarity`` is the last Sim of each `pair`.
-    """
-
-    confidence: dict[str, float]
-    reliability: dict[str, float]
-    kept: dict[str, int]
-    similarity: dict[str, float]
+    confidence: dict[str, float]  # the last H of each agent
+    reliability: dict[str, float]  # the last R of each agent
+    kept: dict[str, int]  # each agent's P: how many edges from it to others have been kept so far
+    similarity: dict[str, float]  # the last Sim of each `pair`
 
 
 class Round(NamedTuple):
@@ -65,13 +61,7 @@ def pair(one: str, other: str) -> str:
 
 
 def peer_means(scores: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
-    """For each agent, the mean of the scores that its answer got from the other agents (CortexDebate, appendix E).
-
-    The mean is None if the answer got no score.
-
-    Args:
-        scores: ``{scorer: {scored: score}}``, with every agent as a scorer.
-    """
+    """The mean of the scores that each agent's answer got from the others, if any (CortexDebate, appendix E)."""
     return {a: average([given.get(a) for scorer, given in scores.items() if scorer != a]) for a in scores}
 
 
@@ -82,17 +72,10 @@ def extend_history(
     similarities: Mapping[str, float],
     thresholds: tuple[float, float, float] | None = THRESHOLDS,
 ) -> History:
-    """The history after the answers of round d - 1: H of round d - 1, R_d and Sim_d. P does not change.
-
-    An agent that gave no confidence keeps its last H, or `FIRST_CONFIDENCE` if it never gave one. A pair without a
-    cosine keeps its last Sim, or `SILENT_SIMILARITY` if d is 1. `next_round` describes the arguments.
-
-    Raises:
-        KeyError: d is above 1, and an agent or a pair has no history.
-        ValueError: d is below 1, a confidence or a cosine is invalid, or the thresholds do not ascend.
-    """
+    """The history after the answers of round d - 1: H of round d - 1, R_d and Sim_d, but the same P."""
     h: dict[str, float] = {}
     for agent, raw in confidences.items():
+        # An agent that gave no confidence keeps its last H; so does a pair without a cosine its Sim.
         last = history["confidence"].get(agent, FIRST_CONFIDENCE)
         h[agent] = last if raw is None else recalibrate_confidence(raw, thresholds)
     similarity: dict[str, float] = {}
@@ -115,21 +98,8 @@ def edge_weights(
     peer_scores: Mapping[str, float | None] | None = None,
     n: int | None = None,
 ) -> Weights:
-    """The weight of every edge i -> j in round d: W (CortexDebate, Eq. 9), or the weight of an ablation (5.3).
-
-    Args:
-        known: the history from `extend_history`.
-        d: the round of debate, from 1.
-        credibilities: each agent's credibility C; read only for ``mdm`` and ``mdm_without_i_and_s``.
-        evaluation: the formula of the weight. ``mdm``: W. ``mdm_without_i_and_s``: C R. ``self``: i's confidence H.
-            ``peer``: i's mean score; the edge has no weight if this score is unknown. ``none``: 1.
-        peer_scores: from `peer_means`; read only for ``peer``.
-        n: the number of agents at the start of the debate; by default the number of agents in ``known``.
-
-    Raises:
-        KeyError: a credibility that the formula needs is missing.
-        ValueError: for ``mdm``, P of an agent does not fit d and n.
-    """
+    """The weight of every edge i -> j in round d: W (CortexDebate, Eq. 9), or the weight of an ablation (5.3)."""
+    # ``n`` is the number at the start, which may be larger.
     agents = known["confidence"]
 
     def weight_of_edge(i: str, j: str) -> float | None:
@@ -160,25 +130,7 @@ def next_round(
     seed: int = 0,
     n: int | None = None,
 ) -> Round:
-    """The weights and the kept edges of round d, after the answers of round d - 1 (CortexDebate, 4.2, steps 1 and 2).
-
-    In the returned history, ``confidence`` is H of round d - 1, and ``kept`` includes the edges kept in round d.
-
-    Args:
-        history: the history that was returned for round d - 1; from `first_history` if d is 1.
-        d: the round of debate, from 1.
-        confidences: every agent's raw confidence of round d - 1, in the order of the agents; None if it is unknown.
-        similarities: the cosines of the outputs of round d - 1, by `pair`, for the pairs that could be compared.
-        credibilities: each agent's credibility C.
-        pruning, graph, evaluation, seed: as for `agents_heard`.
-        thresholds: as for `recalibrate_confidence`.
-        peer_scores, n: as for `edge_weights`.
-
-    Raises:
-        KeyError: a credibility that the formula needs is missing; or d is above 1, and an agent or a pair has no
-            history.
-        ValueError: a value is out of its range, the thresholds do not ascend, or d does not fit the history.
-    """
+    """The weights and kept edges of round d, after the answers of round d - 1 (CortexDebate, 4.2, steps 1 and 2)."""
     known = extend_history(history, d, confidences, similarities, thresholds)
     weights = edge_weights(known, d, credibilities, evaluation, peer_scores, n)
     kept = agents_heard(weights, graph, evaluation, pruning, d=d, seed=seed)

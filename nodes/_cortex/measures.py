@@ -11,10 +11,7 @@ Document = Mapping[str, Any]
 
 
 class Edge(NamedTuple):
-    """An edge kept for a round: the agent ``target`` reads the last answer of the agent ``source``.
-
-    A kept edge is listed even if a ceiling prevented the call of ``target``.
-    """
+    """An edge kept for a round: ``target`` reads the last answer of ``source``, unless a ceiling prevents its call."""
 
     round: int
     source: str
@@ -32,10 +29,7 @@ def kept_edges(document: Document) -> list[Edge]:
 
 
 def debates(document: Document) -> dict[str, int]:
-    """How often other agents heard each agent, in all rounds: its number of debates (CortexDebate, Table 4).
-
-    Empty if no round followed the first answers.
-    """
+    """How often other agents heard each agent, in all rounds: its number of debates (CortexDebate, Table 4)."""
     edges = kept_edges(document)
     agents = dict.fromkeys(agent for graph in document["graphs"] for agent in graph["kept"])
     return {agent: sum(edge.source == agent for edge in edges) for agent in agents}
@@ -52,11 +46,7 @@ def collisions(document: Document) -> list[Edge]:
 
 
 def groups_in(document: Document, round: int) -> dict[str, int]:
-    """Groups the agents by their answers in a round; returns each agent's group as a number from 0.
-
-    The agents of a group gave the same answer, by `same_answer` or by a model's equivalence check. Agents without a
-    valid answer are left out.
-    """
+    """Each agent's group, from 0: agents with the same answer in a round, by `same_answer` or by a model's check."""
     turns = [turn for turn in document["turns"] if turn["round"] == round]
     checked = {turn["agent"]: turn.get("comparisons", []) for turn in turns if turn["step"] == "compare"}
     members: list[list[str]] = []

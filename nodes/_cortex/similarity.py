@@ -35,16 +35,7 @@ def outputs_of(answers: Sequence[Turn]) -> dict[str, str]:
 
 
 async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, float]:
-    """The cosine of the outputs of every two agents, by `pair`; agents without a valid answer are left out.
-
-    Args:
-        answers: the last answer of each agent.
-        encoder: the text encoder.
-
-    Raises:
-        UserError, WorldError: the encoder's endpoint failed, or returned unusable vectors.
-        Exception: an encoder in this process failed, or returned a vector that is zero or not finite.
-    """
+    """The cosine of the outputs of every two agents with a valid answer, by `pair`."""
     outputs = outputs_of(answers)
     vectors = await encoder.embed([*outputs.values()]) if outputs else []
     rows = [imported("numpy").asarray(vector, dtype=float) for vector in vectors]  # only once per vector
@@ -57,19 +48,7 @@ async def similarities(answers: Sequence[Turn], encoder: Encoder) -> dict[str, f
 
 
 async def similarities_by_cross_encoder(answers: Sequence[Turn], encoder: CrossScorer) -> dict[str, float]:
-    """A cross-encoder's rating of the outputs of every two agents, by `pair`.
-
-    Each rating is the mean over both orders of the two texts, because a cross-encoder may rate the orders differently.
-    Agents without a valid answer are left out.
-
-    Args:
-        answers: as for `similarities`.
-        encoder: the cross-encoder.
-
-    Raises:
-        UserError: a rating is outside of [-1, 1].
-        WorldError: the cross-encoder failed.
-    """
+    """A cross-encoder's rating of the outputs of every two agents with a valid answer, by `pair`."""
     outputs, rated = outputs_of(answers), dict[tuple[str, str], float]()
     for name, text in outputs.items():
         others = [other for other in outputs if other != name]
@@ -81,45 +60,21 @@ async def similarities_by_cross_encoder(answers: Sequence[Turn], encoder: CrossS
             "-1 and 1. Use a cross-encoder that was trained for text similarity.",
             kind="unknown_encoder",
         )
+    # A cross-encoder may rate the two orders of the texts differently.
     return {pair(*both): (rated[both] + rated[both[::-1]]) / 2 for both in combinations(outputs, 2)}
 
 
 async def rate_similarity(
     claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel, *, prompt: str = PROMPT
 ) -> ScoreReply:
-    """Asks a model how similar two outputs are; the score in the reply is from 0 to 1 (CortexDebate, D.2).
-
-    Args:
-        claim: the claim of the debate.
-        task: the form of an answer.
-        first: one agent's output.
-        second: the other agent's output.
-        model: the model that rates the similarity.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """Asks a model how similar two outputs are; the score in the reply is from 0 to 1 (CortexDebate, D.2)."""
     texts = {"first": as_data("text", first, number="1"), "second": as_data("text", second, number="2")}
     values = {"subject": task["subject"], "claim": show_claim(claim, task), **texts}
     return await as_speaker(model, ROLE).ask(prompt, values, ScoreReply)
 
 
 async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """A model's rating of the outputs of every two agents, by `pair`; the calls for the pairs run in parallel.
-
-    A pair is left out, with a warning, if its call failed for a reason that the user cannot correct, or if a ceiling
-    prevented the call. Agents without a valid answer are in no pair.
-
-    Args:
-        claim: the claim of the debate.
-        task: the form of an answer.
-        answers: as for `similarities`.
-        run: the node's context, with the model of the role `ROLE`.
-
-    Raises:
-        UserError: a call failed for a reason that the user can correct.
-    """
+    """A model's rating of the outputs of every two agents, by `pair`, without those whose call failed."""
     outputs, speaker = outputs_of(answers), await run.speaker(ROLE)
 
     async def rate(first: str, second: str) -> float | None:

@@ -29,15 +29,7 @@ TOLERANCE = 1e-9
 
 
 def recalibrate_confidence(h: float, thresholds: tuple[float, float, float] | None = THRESHOLDS) -> float:
-    """Recalibrated confidence: high if h >= high, middle if h >= middle, else max(h, low) (CortexDebate, Eq. 2).
-
-    Args:
-        h: the confidence that an agent states, in [0, 1].
-        thresholds: low, middle and high, ascending; if None, the result is h.
-
-    Raises:
-        ValueError: h is not a number in [0, 1], or the thresholds do not ascend.
-    """
+    """Recalibrated confidence: high if h >= high, middle if h >= middle, else max(h, low) (CortexDebate, Eq. 2)."""
     if not 0 <= h <= 1:
         raise ValueError(f"a confidence must be in [0, 1], not {h}")
     if thresholds is None:
@@ -49,14 +41,8 @@ def recalibrate_confidence(h: float, thresholds: tuple[float, float, float] | No
 
 
 def loss(parameters: float, tokens: float) -> float:
-    """L = 406.4 / N^0.34 + 410.7 / M^0.28 + 1.69, the expected loss of a model of this size (CortexDebate, Eq. 3).
-
-    Args:
-        parameters: N, the number of the model's parameters, such as 70e9.
-        tokens: M, the number of tokens that the model was pre-trained on.
-
-    Raises:
-        ValueError: N or M is not above 0, or not finite.
+    """L = 406.4 / N^0.34 + 410.7 / M^0.28 + 1.69, the expected loss with N parameters and M tokens (CortexDebate, Eq.
+    3).
     """
     if not (0 < parameters < math.inf and 0 < tokens < math.inf):
         raise ValueError(f"parameters and tokens are counts above 0, not {parameters} and {tokens}")
@@ -64,31 +50,14 @@ def loss(parameters: float, tokens: float) -> float:
 
 
 def credibility(parameters: float, tokens: float) -> float:
-    """C = 1 / L(N, M), below 1 / 1.69 (CortexDebate, Eq. 4).
-
-    Args:
-        parameters: N, as for `loss`.
-        tokens: M, as for `loss`.
-
-    Raises:
-        ValueError: N or M is not above 0, or not finite.
-    """
+    """C = 1 / L(N, M), below 1 / 1.69 (CortexDebate, Eq. 4)."""
     return 1 / loss(parameters, tokens)
 
 
 def credibilities(
     sizes: Mapping[str, tuple[float | None, float | None] | None],
 ) -> tuple[dict[str, float], list[str]]:
-    """Each agent's C, and the agents whose N or M is unknown.
-
-    If the N or M of any agent is unknown, C is 1 for all agents (our choice).
-
-    Args:
-        sizes: each agent's N and M. An unknown value is None, and the tuple may be None if both are unknown.
-
-    Raises:
-        ValueError: N or M is not above 0, or not finite.
-    """
+    """Each agent's C, and the agents whose N or M is unknown; if there are any, C is 1 for all agents (our choice)."""
     found: dict[str, float] = {}
     for agent, size in sizes.items():
         parameters, tokens = size or (None, None)
@@ -99,15 +68,8 @@ def credibilities(
 
 
 def reliability(previous: float, d: int, confidence: float) -> float:
-    """R_d = (R_{d-1} (d - 1) + H) / d: the mean of an agent's confidences in rounds 0 to d - 1 (CortexDebate, Eq. 5).
-
-    Args:
-        previous: R_{d-1}; ignored at d = 1.
-        d: the round of debate, from 1.
-        confidence: H, the recalibrated confidence of round d - 1.
-
-    Raises:
-        ValueError: d is below 1.
+    """R_d = (R_{d-1} (d - 1) + H) / d: the mean of an agent's confidences in rounds 0 to d - 1 (CortexDebate, Eq.
+    5).
     """
     if d < 1:
         raise ValueError(f"rounds of debate are counted from 1, not {d}")
@@ -115,16 +77,7 @@ def reliability(previous: float, d: int, confidence: float) -> float:
 
 
 def mean_similarity(previous: float, d: int, cosine: float) -> float:
-    """Sim_d = (Sim_{d-1} (d - 1) + cos) / d, in [-1, 1] (CortexDebate, Eq. 6).
-
-    Args:
-        previous: Sim_{d-1}; ignored at d = 1.
-        d: the round of debate, from 1.
-        cosine: the cosine of two agents' outputs of round d - 1; it is clipped to [-1, 1].
-
-    Raises:
-        ValueError: d is below 1, or the cosine is not a number.
-    """
+    """Sim_d = (Sim_{d-1} (d - 1) + cos) / d, in [-1, 1] (CortexDebate, Eq. 6)."""
     if math.isnan(cosine):
         raise ValueError("the cosine is not a number")
     return reliability(previous, d, max(-1.0, min(1.0, cosine)))
@@ -136,16 +89,7 @@ def intimacy(similarity: float) -> float:
 
 
 def self_orientation(d: int, n: int, kept_before: int) -> int:
-    """S_d = (d - 1)(n - 1) - P_d (CortexDebate, Eq. 8): how often others did not keep an agent before round d.
-
-    Args:
-        d: the round of debate, from 1.
-        n: the number of agents.
-        kept_before: P_d, how often others kept the agent as an opponent in the rounds before d.
-
-    Raises:
-        ValueError: P_d is below 0 or more than d - 1 rounds allow.
-    """
+    """S_d = (d - 1)(n - 1) - P_d (CortexDebate, Eq. 8): how often others did not keep an agent before round d."""
     most = (d - 1) * (n - 1)
     if not 0 <= kept_before <= most:
         raise ValueError(f"before round {d} an agent among {n} is kept 0 to {most} times, not {kept_before}")
@@ -153,10 +97,10 @@ def self_orientation(d: int, n: int, kept_before: int) -> int:
 
 
 def weight(c: float, r: float, i: float, s: float) -> float:
-    """W = C R I / (S + 1) (CortexDebate, Eq. 9), from credibility C, reliability R, intimacy I and self-orientation S.
-
-    The + 1 is our choice. The paper divides by S, but S is 0 for all agents at d = 1.
+    """W = C R I / (S + 1) (CortexDebate, Eq. 9), from credibility C, reliability R, intimacy I and self-orientation
+    S.
     """
+    # The + 1 is our choice. The paper divides by S, but S is 0 for all agents at d = 1.
     return c * r * i / (s + 1)
 
 
@@ -169,18 +113,12 @@ def at_least(weights: Mapping[str, float], threshold: float) -> list[str]:
 
 
 def sort_by_weight(weights: Mapping[str, float], sources: Iterable[str]) -> list[str]:
-    """The sources by descending weight; sources without a weight come last.
-
-    Sources with equal weights keep their order.
-    """
+    """The sources by descending weight, in their order if weights are equal; sources without a weight come last."""
     return sorted(sources, key=lambda i: weights.get(i, -math.inf), reverse=True)
 
 
 def highest(weights: Mapping[str, float], count: int) -> list[str]:
-    """The ``count`` sources with the highest weights, in the order of ``weights``.
-
-    Among sources with equal weights, the earlier ones are chosen.
-    """
+    """The ``count`` sources with the highest weights, in their order; of equal ones, the earlier are chosen."""
     chosen = sort_by_weight(weights, weights)[:count]
     return [i for i in weights if i in chosen]
 
@@ -208,36 +146,19 @@ def agents_heard(
     d: int = 1,
     seed: int = 0,
 ) -> Opponents:
-    """The agents whose last answers each agent reads (CortexDebate, Eq. 12; 5.3 and appendix E).
-
-    In a full graph, an agent reads the answers of all opponents, by descending weight. This order is our choice,
-    because the paper names no order.
-
-    In a sparse graph, an agent reads the answers of some opponents, in the order of the agents. ``evaluation`` decides
-    which opponents these are:
-
-    - ``mdm`` and ``mdm_without_i_and_s``: the opponents that ``pruning`` keeps.
-    - ``self``, ``peer``: the opponents whose weight (a confidence or a score) is above the mean of all agents. There
-      may be none.
-    - ``none``: half of the opponents, rounded up, drawn at random (our choice).
-
-    Args:
-        weights: the weights of all edges, from `edge_weights`.
-        graph: full or sparse.
-        evaluation: the formula of the weights.
-        pruning: the pruning rule, from `PRUNING_RULES`.
-        d: the round of debate.
-        seed: the seed of the draw. The draw also depends on the round and the agent.
-    """
+    """The agents whose last answers each agent reads (CortexDebate, Eq. 12; 5.3 and appendix E)."""
     others = {j: [i for i in weights if i != j] for j in weights}
     if graph == "full":
+        # This order is our choice, because the paper names no order.
         return {j: sort_by_weight(weights[j], others[j]) for j in weights}
     if evaluation == "none":
+        # Half of the opponents, rounded up, drawn at random, is our choice.
         drawn = {j: Random(f"{seed}|{d}|{j}").sample(others[j], (len(others[j]) + 1) // 2) for j in weights}
         return {j: [i for i in others[j] if i in drawn[j]] for j in weights}
     if evaluation in ("self", "peer"):
         scores = {i: w for edges in weights.values() for i, w in edges.items()}
         mean = math.fsum(scores.values()) / max(1, len(scores))
+        # There may be none.
         above = [i for i, w in scores.items() if w > mean and not math.isclose(w, mean, rel_tol=TOLERANCE)]
         return {j: [i for i in others[j] if i in above] for j in weights}
     return {j: PRUNING_RULES[pruning](weights[j]) if weights[j] else [] for j in weights}

@@ -76,7 +76,6 @@ class WeighingSettings(RoundsSettings):
         return self.similarity if self.evaluation == "mdm" else None
 
     def roles(self) -> set[str]:
-        """The roles that may have a model of their own."""
         return super().roles() | {ROLE}
 
     @field_validator("recalibration")
@@ -88,27 +87,13 @@ class WeighingSettings(RoundsSettings):
 
 
 def weighing_needs(settings: WeighingSettings) -> Needs:
-    """The resources that a debate with these settings needs.
-
-    Args:
-        settings: the debate's settings.
-    """
     compared_by = settings.compared_by
     roles = dict(agents_needs(settings).roles) | (dict.fromkeys([ROLE]) if compared_by == "prompt" else {})
     return Needs(roles=roles, encoder=compared_by == "embedder")
 
 
 async def compare_outputs(state: DebateState, answers: Sequence[Turn], run: NodeContext) -> dict[str, float]:
-    """The similarity of the outputs of every two agents, by `pair`.
-
-    Pairs that could not be compared are left out. The result is {} if no weight depends on similarities, or if
-    `max_seconds` ends the work of an encoder.
-
-    Raises:
-        UserError, WorldError: an encoder failed or cannot be loaded. UserError also if a call to the model failed for a
-            reason that the user can correct.
-        Exception: a text encoder in this process failed.
-    """
+    """The similarity of the outputs of every two agents, by `pair`; {} if no weight needs it, or time is used up."""
     settings: WeighingSettings = run.settings
     if settings.compared_by == "embedder":
         return await _compare_in_time(similarities(answers, await run.encoder()), "text encoder")
@@ -122,7 +107,7 @@ async def _load_and_compare(answers: Sequence[Turn], cross_encoder: str) -> dict
 
 
 async def _compare_in_time(comparison: Awaitable[dict[str, float]], name: str) -> dict[str, float]:
-    """The similarities; {} if `max_seconds` ends the comparison. Then the debate warns, and calls no agent again."""
+    """The similarities; {} if `max_seconds` ends the comparison: then the debate warns, and calls no agent again."""
     try:
         return await in_time(comparison, name)
     except BudgetExhausted:
@@ -130,10 +115,7 @@ async def _compare_in_time(comparison: Awaitable[dict[str, float]], name: str) -
 
 
 def agent_credibilities(settings: WeighingSettings, names: Sequence[str], run: NodeContext) -> dict[str, float]:
-    """The credibility of the agents in ``names``.
-
-    If the weights depend on credibilities, and a model's parameters or training tokens are unknown, the function warns.
-    """
+    """The credibility of the agents in ``names``, with a warning if a size that the weights need is unknown."""
     sizes: dict[str, tuple[float, float] | None] = {}
     for agent in settings.agents:
         known = size_of(choose_model(settings, agent.name, agent.model).model)
@@ -207,10 +189,7 @@ def history_of(graph: Mapping[str, Any] | None) -> History:
 
 
 def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """The scores of the agents' last answers, by scoring agent, then by scored agent.
-
-    A score is None if the call gave no score. Answers that were not scored have no entry.
-    """
+    """The scores of the agents' last answers, by scoring agent, then by scored agent; None if a call gave none."""
     given: dict[str, dict[str, float | None]] = {name: {} for name in names}
     for turn in state["turns"]:
         if turn["step"] == "score" and turn["round"] == state["rounds"] and turn["agent"] in given:
@@ -219,8 +198,5 @@ def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, f
 
 
 def graph_report(state: DebateState) -> dict[str, Any]:
-    """Entries for ``metrics``: how often each agent was heard, and how many kept edges joined different answers.
-
-    These are the numbers of CortexDebate's tables 3 and 4.
-    """
+    """Entries for ``metrics``, as in CortexDebate's tables 3 and 4."""
     return {"debates": debates(state), "viewpoint_collisions": len(collisions(state))}

@@ -75,20 +75,7 @@ class ToolAgentState(AgentState[Any], StepUpdate):
 
 
 def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """A subgraph with an agent whose tools are the sources of the settings. Route to it with `to_tool_agent`.
-
-    Every tool call up to ``max_tool_calls``, including invalid calls, is a turn of the step ``act`` with ``thought``,
-    ``tool`` and, if the call is valid, ``query``. These turns are numbered from 1. The model is not called after
-    ``max_tool_calls`` tool calls, without sources, or if the budget is spent (stop reason ``budget_exhausted``).
-
-    A reply without tool calls ends the loop with a turn of the step ``respond``. This turn has the reply's answer, or
-    the reply's text as ``thought`` if there is no usable answer. An empty, refused or truncated reply and an error also
-    end the loop, without such a turn. The evidence found before stays in the debate.
-
-    Args:
-        settings: the class of settings with ``max_tool_calls`` and ``sources``.
-        prompt: the prompt's name.
-    """
+    """A subgraph with an agent whose tools are the sources of the settings; route to it with `to_tool_agent`."""
     return create_agent(
         FakeChatModel(),  # required, but never called, because the middleware calls the role's model
         middleware=[ToolAgentMiddleware(prompt)],
@@ -117,11 +104,7 @@ def to_answer(state: DebateState) -> Send | str:
 
 
 def show_steps(state: Mapping[str, Any], settings: Any) -> dict[str, str]:
-    """The value of the placeholder ``steps``; empty if the agent took no step and left no text.
-
-    The value has the agent's thoughts and queries, the ids of the evidence found, and the agent's last text. If the
-    last text has an unusable answer, the reason follows.
-    """
+    """The value of the placeholder ``steps``: what the agent thought, searched for and found; empty at first."""
     last = state["turns"][0].get("thought")
     blocks = [as_data("step", _step_text(turn), number=str(turn["number"])) for turn in state["steps"]]
     problem = state["turns"][0].get("reason")
@@ -138,11 +121,7 @@ def _step_text(turn: Turn) -> str:
 
 
 class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
-    """Calls the model of the role `agent-1`, runs the searches that the model requests, and records all calls.
-
-    Args:
-        prompt: the prompt's name.
-    """
+    """Calls the model of the role `agent-1`, runs the searches that the model requests, and records all calls."""
 
     state_schema = ToolAgentState  # with LangChain's schema, the agent's messages would enter the debate's state
 
@@ -153,10 +132,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
-        """Requests one reply from the model; returns it as messages and turns.
-
-        The loop ends after an error, if no further call is allowed, or if the reply is unusable or has no tool calls.
-        """
+        """Requests one reply from the model, as messages and turns; without a usable tool call, the loop ends."""
         state = cast(ToolAgentState, request.state)
 
         async def step(_: Any, run: NodeContext) -> dict[str, Any]:
@@ -195,10 +171,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
         return ExtendedModelResponse(ModelResponse(messages), Command(update=update))
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Any) -> Command[Any]:
-        """Runs one search. Its results are shown to the model and become evidence of the debate.
-
-        If the search fails, the message to the model says so.
-        """
+        """Runs one search; the model is shown its results, or that it failed, and they become evidence."""
         state, call = cast(ToolAgentState, request.state), request.tool_call
         turn = next(t for t in state["turns"] if t["step"] == ACT and t["number"] == number_of(call["id"]))
 
@@ -216,7 +189,6 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
 
 
 def _placeholder_values(state: ToolAgentState, max_calls: int) -> dict[str, str]:
-    """The values of the prompt's placeholders."""
     schema = json.dumps(reply_schema(answer_reply(state["task"])))
     shown = {"claim": show_claim(state["claim"], state["task"]), "given": show_given(state["evidence"])}
     return wording(state["task"]) | shown | {"schema": schema, "most": str(max_calls)}
@@ -225,7 +197,7 @@ def _placeholder_values(state: ToolAgentState, max_calls: int) -> dict[str, str]
 def _model_request(
     request: ModelRequest[Any], prompt: tuple[str, str], tools: list[Any], max_calls: int
 ) -> ModelRequest[Any]:
-    """The request with the prompt, the tools and the conversation so far. Each result of a search gets a number."""
+    """The request with the prompt, the tools and the conversation so far, in which each result has a number."""
     instructions, data = prompt
     return request.override(
         system_message=SystemMessage(instructions),
@@ -248,11 +220,7 @@ async def _send_request(
 
 
 def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run: NodeContext) -> Turn:
-    """The turn made of a message without tool calls.
-
-    The turn has the message's answer or, if there is no usable answer, the message's text as ``thought``. If the text
-    contains a JSON object that is no usable answer, the turn's ``reason`` and a warning say why.
-    """
+    """The turn made of a message without tool calls: its answer or, if it is not usable, its text as ``thought``."""
     evidence = state["evidence"]
     never_shown = speaker.not_shown.intersection(
         *(call.get("left_out", NOTHING_LEFT_OUT)["ids"] for call in state["calls"])

@@ -28,7 +28,7 @@ LONGEST_NAME = 60
 
 
 def sources_by_tool(sources: Iterable[str]) -> dict[str, str]:
-    """The sources by the names of their tools. If two tools would have the same name, the later one gets a number."""
+    """The sources by the names of their tools; if two would have the same name, the later one gets a number."""
     tools: dict[str, str] = {}
     for source in sources:
         base = safe_name(f"search_{source}")
@@ -63,27 +63,13 @@ def has_tool_calls(message: AIMessage) -> bool:
 def parse_tool_calls(
     message: AIMessage, tools: Mapping[str, str], calls_made: int, max_calls: int, ledger: Ledger
 ) -> dict[str, Any]:
-    """Parses a message with tool calls into messages for the conversation, and a turn for each call within the limit.
-
-    Invalid calls and calls above the limit are not run. Their result is an error message. A tool's name in a call is
-    changed if an endpoint would refuse it, and only the argument ``query`` is kept. All calls get numbered ids, because
-    endpoints may return no ids or the same id twice.
-
-    Args:
-        message: the model's message.
-        tools: sources by the names of their tools.
-        calls_made: number of calls before this message.
-        max_calls: maximum number of calls in total.
-        ledger: the ledger that gets the warnings about invalid and surplus calls.
-
-    Returns:
-        The keys ``messages`` and ``turns`` of the state.
-    """
+    """Parses a message with tool calls into messages for the conversation, and a turn for each allowed call."""
     thought = text_of(message, thoughts=True).strip()
     turns: list[Turn] = []
     errors: list[BaseMessage] = []
     calls = []
     for number, asked in enumerate([*message.tool_calls, *message.invalid_tool_calls], calls_made + 1):
+        # Endpoints may refuse a name of a tool, and return no ids of calls, or the same id twice.
         name, query = safe_name(asked["name"]), query_of(asked["args"])
         calls.append(tool_call(name=name, args={"query": query}, id=call_id(number)))
         fault = (
@@ -122,10 +108,7 @@ def call_id(number: int) -> str:
 
 
 def with_search_number(message: M, max_calls: int) -> M:
-    """A tool's result with the number of its call, so that the model knows how many searches are left.
-
-    Invalid calls are counted as searches. Messages that are not a tool's result are returned unchanged.
-    """
+    """A tool's result with the number of its call, so that the model knows how many searches are left."""
     if not isinstance(message, ToolMessage):
         return message
     text = f"{message.text}\n\n(This was search {number_of(message.tool_call_id)} of {max_calls}.)"
@@ -133,20 +116,12 @@ def with_search_number(message: M, max_calls: int) -> M:
 
 
 def number_of(id: str | None) -> int:
-    """The number of the call with this id.
-
-    Raises:
-        ValueError: the id was not made by `call_id`.
-    """
+    """The number of the call with this id, which `call_id` made."""
     return int((id or "").removeprefix("call"))
 
 
 def malformed_call_message(error: ValidationError) -> AIMessage | None:
-    """A message with an invalid tool call, if LangChain could not parse a reply's tool calls; else None.
-
-    Args:
-        error: the error that LangChain raised when it read the reply.
-    """
+    """A message with an invalid tool call, if LangChain could not parse a reply's tool calls; else None."""
     if not any(fault["loc"][:1] == ("tool_calls",) for fault in error.errors()):
         return None
     return AIMessage("", invalid_tool_calls=[invalid_tool_call(error="its arguments are not a JSON object")])

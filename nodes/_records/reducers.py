@@ -32,12 +32,7 @@ def turn_key(turn: Turn) -> tuple[Any, ...]:
 
 
 def merge_turns(old: list[Turn], new: list[Turn]) -> list[Turn]:
-    """Merges turns with the same key, and their scores; returns the turns in the order of phases and rounds.
-
-    Args:
-        old: the turns so far.
-        new: new turns, or parts of turns in ``old``.
-    """
+    """Merges turns with the same key, and their scores; returns the turns in the order of phases and rounds."""
     merged: dict[tuple[Any, ...], Turn] = {}
     for turn in [*old, *new]:
         key = turn_key(turn)
@@ -80,14 +75,13 @@ REPEATED_KINDS = ("stand_in", "evidence_cut")
 
 
 def merge_warnings(old: list[Warned], new: list[Warned]) -> list[Warned]:
-    """Adds new warnings to a list. A warning of a kind in `REPEATED_KINDS` is left out if an equal one is there."""
+    """Adds new warnings to a list, but one of a kind in `REPEATED_KINDS` only if no equal one is there."""
     result = list(old)
     result.extend(w for i, w in enumerate(new) if w["kind"] not in REPEATED_KINDS or w not in [*old, *new[:i]])
     return result
 
 
 def joined(old: list[Any], new: list[Any]) -> list[Any]:
-    """Joins two lists."""
     return [*old, *new]
 
 
@@ -97,9 +91,6 @@ def deepest(old: int, new: int) -> int:
 
 
 def first_error(old: ErrorRecord | None, new: ErrorRecord | None) -> ErrorRecord | None:
-    """The first error of a debate.
-
-    When a debate starts, it writes None or an error of the node `OPENING`. This value replaces the error of an earlier
-    debate on the thread.
-    """
+    """The first error of a debate."""
+    # At its start, a debate writes None or an error of `OPENING`, in place of an earlier debate's error on the thread.
     return new if new is None or new["where"] == OPENING else old or new

@@ -76,7 +76,6 @@ class AgentsSettings(Settings):
     )
 
     def roles(self) -> set[str]:
-        """The roles that may have a model of their own."""
         return {agent.name for agent in self.agents} | self.other_roles | SHARED_ROLES
 
     @model_validator(mode="after")
@@ -134,33 +133,17 @@ def neighbours(name: str, names: Sequence[str]) -> list[str]:
 
 
 def no_agents(name: str, names: Sequence[str]) -> list[str]:
-    """An empty list, for agents that hear no other agent.
-
-    Args:
-        name: the agent's name.
-        names: the names of all agents, in their order.
-    """
+    """An empty list, for agents that hear no other agent."""
     return []
 
 
 def same_group(groups: Sequence[Sequence[str]]) -> Topology:
-    """Makes a topology in which each agent hears the other agents of its group.
-
-    Args:
-        groups: the names of each group's agents.
-    """
+    """Makes a topology in which each agent hears the other agents of its group."""
     return lambda name, names: [n for group in groups if name in group for n in group if n != name and n in names]
 
 
 def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
-    """Divides agents into groups of 2 or 3, in their order; a single agent is a group.
-
-    With ``size`` 2 there are as many groups as possible, with 3 as few as possible.
-
-    Args:
-        names: the agents' names.
-        size: 2 or 3.
-    """
+    """Divides agents, in order, into groups of 2 or 3: with ``size`` 2 into the most groups, with 3 into the fewest."""
     count = max(1, len(names) // 2 if size == 2 else math.ceil(len(names) / 3))
     bound = math.floor if size == 2 else math.ceil
     ends = [bound(len(names) * i / count) for i in range(count + 1)]
@@ -171,18 +154,13 @@ def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
 
 
 def active_agents(state: DebateState, settings: AgentsSettings) -> list[Agent]:
-    """The agents that are still in the debate. An agent leaves the debate if its model cannot be reached."""
+    """The agents that are still in the debate; an agent leaves it if its model cannot be reached."""
     left = {t["agent"] for t in state["turns"] if t["step"] == "respond" and t.get("outcome") == "failed"}
     return [agent for agent in settings.agents if agent.name not in left]
 
 
 def last_round(state: DebateState, settings: AgentsSettings) -> dict[str, Turn]:
-    """The active agents' answers in the last round, by the agents' names.
-
-    Args:
-        state: the debate's state.
-        settings: the debate's settings.
-    """
+    """The active agents' answers in the last round, by the agents' names."""
     names = {agent.name for agent in active_agents(state, settings)}
     return {turn["agent"]: turn for turn in answers_of(state["turns"]) if turn["agent"] in names}
 
@@ -223,14 +201,7 @@ def to_agents(
 
 
 def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Send] | str]:
-    """Makes a router that starts the next round at the node ``answer``.
-
-    If no round or no budget is left, the router returns the node ``vote``.
-
-    Args:
-        kind: the class of the settings that the router takes.
-        hears: the topology of all rounds.
-    """
+    """Makes a router that starts the next round at ``answer`` or, if no round or budget is left, leads to ``vote``."""
 
     def another_round(state: DebateState, settings: S) -> list[Send] | str:
         return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, hears)

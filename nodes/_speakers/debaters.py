@@ -98,13 +98,7 @@ class DebaterSettings(EvidenceSettings):
 
 
 def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> Needs:
-    """The resources that debaters and further roles need.
-
-    Args:
-        settings: the debate's settings.
-        roles: the roles that speak besides the debaters.
-        encoder: whether a text encoder is needed.
-    """
+    """The resources that debaters and further roles need."""
     sources = [name for d in settings.debaters for name in sources_of(d.model_dump())]
     sources += [name for d in settings.debaters for name in d.fallback]
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(roles)
@@ -112,17 +106,8 @@ def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> N
 
 
 def needs_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = None) -> bool:
-    """Whether an answer must follow from evidence.
-
-    It must if the debater searches sources or was shown evidence, with one exception. Prompts for tasks of reasoning
-    (`is_reasoning_task`) also ask for the debater's knowledge. On these tasks, an answer need not follow from evidence
-    if none of its statements is taken from evidence, according to the scorer.
-
-    Args:
-        answer: a turn of the step ``respond``.
-        settings: the debate's settings.
-        task: the form of an answer; None counts as a task without reasoning.
-    """
+    """Whether an answer must follow from evidence: its debater searches sources or was shown evidence."""
+    # Here prompts also ask for the debater's knowledge, and the scorer found no statement that is taken from evidence.
     if task and is_reasoning_task(task) and answer.get("scores", {}).get("statements") == []:
         return False
     searching = {d.name for d in settings.debaters if d.retriever and settings.retrieval != "none"}
@@ -150,11 +135,7 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
 
 
 def kept_evidence_input(state: DebateState, own: Turn | None, settings: DebaterSettings) -> dict[str, Any]:
-    """The arguments of `send_turn` for the evidence that a debater keeps; empty if the debater keeps only given texts.
-
-    If debaters search only once, a debater keeps all evidence of its last answer. Otherwise, with `keep_evidence`, it
-    keeps given texts and the evidence that its last answer cites.
-    """
+    """The arguments of `send_turn` for the evidence that a debater keeps; empty if it keeps only given texts."""
     known = {piece["id"]: piece for piece in state["evidence"]}
     if own and settings.retrieval == "once":
         return {"evidence": [known[i] for i in own["evidence_ids"]], "retrieval": own.get("retrieval")}
@@ -190,16 +171,7 @@ def unsupported_statements(answers: Iterable[Turn]) -> list[tuple[str, str]]:
 def low_scores(
     answers: Iterable[Turn], settings: DebaterSettings, task: Task | None = None
 ) -> list[tuple[str, str, float | None, float]]:
-    """The scores that are unknown or below their threshold. They keep an agreement from ending the debate.
-
-    Args:
-        answers: turns of the step ``respond``.
-        settings: the debate's settings.
-        task: as for `needs_evidence`; the faithfulness of answers that need no evidence does not count.
-
-    Returns:
-        The debater, the name, the value and the threshold of each score, in the order of the answers.
-    """
+    """The debater, name, value and threshold of each score that is unknown or below its threshold."""
     return [
         (turn["agent"], name, turn.get("scores", {}).get(name), least)
         for turn in answers
@@ -210,12 +182,7 @@ def low_scores(
 
 
 def send_to_scoring(state: DebateState, *metrics: str) -> list[Send]:
-    """Builds the `Send`s that score every answer without scores, each with the evidence that its debater was shown.
-
-    Args:
-        state: the debate's state.
-        metrics: the names of the nodes that score an answer, in parallel.
-    """
+    """Builds the `Send`s that score every answer without scores, each with the evidence that its debater was shown."""
     known = {piece["id"]: piece for piece in state["evidence"]}
     shared = {key: state.get(key) for key in ("claim", "task", "settings", "metrics", "depth")}
     return [
@@ -227,11 +194,7 @@ def send_to_scoring(state: DebateState, *metrics: str) -> list[Send]:
 
 
 def first_step(state: DebaterState, settings: Any) -> Literal["formulate_query", "retrieve", "respond"]:
-    """Routes to the first node of a debater's round.
-
-    The node is ``respond`` if the debater does not search in this round, ``retrieve`` if the claim itself is the query,
-    and otherwise ``formulate_query``.
-    """
+    """Routes to a debater's first node: ``respond`` without a search, ``retrieve`` if the claim itself is the query."""
     round = state["turns"][0]["round"]
     searching = {"every_round": True, "once": round <= 1, "later": round > 1, "none": False}[settings.retrieval]
     if not (searching and state["debater"]["retriever"]):
@@ -242,15 +205,7 @@ def first_step(state: DebaterState, settings: Any) -> Literal["formulate_query",
 def debater_graph(
     settings: type[EvidenceSettings], prompt: str = PROMPT, name: str = "debater"
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The subgraph of one debater's round: query, retrieval and answer.
-
-    A person may review the query before the retrieval, and the evidence before the answer.
-
-    Args:
-        settings: the settings class of the parent graph.
-        prompt: the prompt for the answer.
-        name: the subgraph's name.
-    """
+    """The subgraph of a debater's round: query, retrieval and answer, with a person's reviews between them."""
     debater = DebateGraph(settings, DebaterState, output_schema=StepUpdate)
     debater.add_node("formulate_query", query_node())
     debater.add_node("review_query", human_review_node("queries"))

@@ -86,26 +86,14 @@ class GateSettings(EvidenceSettings):
     ask_person: tuple[Literal["queries", "evidence"], ...] = ask_person()
 
     def of_debate(self, kind: type[S]) -> S:
-        """The settings of the debate: its defaults, overridden by settings of the gate, then by `debate_settings`.
-
-        The gate passes a setting only if the debate also has it and the value differs from the gate's default. The
-        settings in `OWN_SETTINGS` are not passed, except the models of the debate's roles.
-
-        The debate's first round uses the gate's evidence. So debaters that search in every round start to search in the
-        second round, and a pool that is filled once contains only the gate's evidence. The setting ``retrieval`` in
-        `debate_settings` can change this.
-
-        Args:
-            kind: the class of the debate's settings.
-
-        Raises:
-            UserError: a setting is unknown, or a value is invalid.
-        """
+        """The settings of the debate: its defaults, overridden by settings of the gate, then by `debate_settings`."""
         fields = type(self).model_fields
+        # Of the settings in `OWN_SETTINGS`, only the models of the debate's roles are passed on.
         both = fields.keys() & kind.model_fields.keys() - OWN_SETTINGS
         values = {name: getattr(self, name) for name in both if getattr(self, name) != fields[name].default}
         retrieval = kind.model_fields.get("retrieval")
         choices = get_args(retrieval.annotation) if retrieval else ()
+        # The debate's first round uses the gate's evidence: debaters search from the second on, pools not at all.
         values |= {"retrieval": "later" if "later" in choices else "none"} if retrieval else {}
         values |= self.debate_settings
         roles = checked_settings(kind, values).roles() or set()
@@ -114,11 +102,7 @@ class GateSettings(EvidenceSettings):
 
 
 def gate_roles(settings: GateSettings, debate: Settings) -> set[str]:
-    """The roles that may have a model of their own, in the gate and in the debate.
-
-    Raises:
-        ValueError: an agent of the gate has the same name as a role in the debate.
-    """
+    """The roles that may have a model of their own, in the gate and in the debate, whose names must differ."""
     own, others = {agent.name for agent in settings.agents}, debate.roles() or set()
     if twice := sorted(own & others):
         raise ValueError(f"agents: {twice[0]!r} is also a role in {settings.debate}; choose another name")
@@ -126,12 +110,7 @@ def gate_roles(settings: GateSettings, debate: Settings) -> set[str]:
 
 
 def gate_needs(settings: GateSettings, debate: Needs) -> Needs:
-    """The resources of the gate and, unless the setting ``when`` is ``never``, of the debate.
-
-    Args:
-        settings: the gate's settings.
-        debate: the debate's resources.
-    """
+    """The resources of the gate and, unless the setting ``when`` is ``never``, of the debate."""
     found = [name for agent in settings.agents for name in sources_of(agent.model_dump())]
     found += [name for agent in settings.agents for name in agent.fallback]
     own = {agent.name: agent.model for agent in settings.agents}

@@ -51,18 +51,11 @@ class PoolDebateSettings(PoolSettings):
     ask_person: tuple[Literal["evidence", "remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:
-        """The roles that may have a model of their own."""
         return {d.name for d in self.debaters} | {POOL} | self.other_roles | SHARED_ROLES
 
 
 def pool_needs(settings: PoolDebateSettings) -> Needs:
-    """The resources that a debate over shared evidence needs.
-
-    The role `POOL` needs a model only if a source that may be searched is scholarly.
-
-    Args:
-        settings: the debate's settings.
-    """
+    """The resources that a debate over shared evidence needs; `POOL` needs a model only for scholarly sources."""
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(settings.other_roles)
     sources = settings.sources_to_open()
     needs_keywords = any(resolve(name)[0] in SCHOLARLY for name in sources)
@@ -70,13 +63,7 @@ def pool_needs(settings: PoolDebateSettings) -> Needs:
 
 
 def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> Send:
-    """Builds the `Send` that searches the shared sources, with the claim itself as the query.
-
-    Args:
-        state: the debate's state.
-        settings: settings with ``sources``.
-        name: the agent in whose turn the search runs.
-    """
+    """Builds the `Send` that searches the shared sources, with the claim itself as the query."""
     reader = {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
     return send_turn("retrieve", state, reader, new_turn(1, name, "retrieve"), evidence=[], found=state["evidence"])
 
@@ -98,17 +85,7 @@ def visible_answers(state: DebateState, names: Sequence[str], round: int, two_ro
 def next_round_and_speakers(
     turns: Sequence[Turn], names: Sequence[str], in_turn: Callable[[int], bool]
 ) -> tuple[int, list[str]]:
-    """The round in which the next speakers speak, and their names.
-
-    The round is the latest one if some speaker has not spoken in it yet; else it is a new round. If the speakers of
-    the round speak one after the other, only one name is returned. Otherwise the names of all who have not spoken yet
-    in the round are returned; they speak in parallel.
-
-    Args:
-        turns: the debate's turns.
-        names: the names of all speakers, in their order.
-        in_turn: takes a round's number; returns whether the speakers of this round speak one after the other.
-    """
+    """The next speakers' round and their names: one if its speakers speak ``in_turn``, else all who have not spoken."""
     last = answers_of(turns)
     spoken = {turn["agent"] for turn in last}
     round = last[0]["round"] if last else 0
@@ -126,18 +103,7 @@ def to_next_speakers(
     two_rounds: bool = False,
     **shown: Any,
 ) -> list[Send]:
-    """Builds the `Send`s of the debaters who speak next, each with its own and the others' latest answers.
-
-    Args:
-        to: the node that runs their turns.
-        state: the debate's state.
-        debaters: all debaters, in their order.
-        in_turn: takes a round's number; returns whether its debaters speak one after the other. If they do, a debater
-            also hears the answers that others gave earlier in the same round.
-        two_rounds: whether a debater hears all answers of the other debaters in this round and the previous round. If
-            not, a debater hears only the latest answer of each other debater.
-        shown: ``evidence`` (the pieces that the debaters are shown) or ``pool`` (the pieces from which they select).
-    """
+    """Builds the `Send`s of the next debaters; ``two_rounds``: each hears all answers of this and the last round."""
     names = [d.name for d in debaters]
     round, speakers = next_round_and_speakers(state["turns"], names, in_turn)
     sends = []
@@ -151,10 +117,5 @@ def to_next_speakers(
 
 
 def round_is_over(state: DebateState, settings: PoolDebateSettings) -> bool:
-    """Whether all debaters have spoken in the current round. A turn without a usable answer also counts.
-
-    Args:
-        state: the debate's state.
-        settings: the debate's settings.
-    """
+    """Whether all debaters have spoken in the current round, also those without a usable answer."""
     return len(answers_of(state["turns"])) == len(settings.debaters)

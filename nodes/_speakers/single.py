@@ -24,7 +24,6 @@ class SingleAgentSettings(Settings):
     )
 
     def roles(self) -> set[str]:
-        """The roles that may have a model of their own."""
         return {AGENT} | SHARED_ROLES
 
 
@@ -32,24 +31,14 @@ class SingleReaderSettings(SourcesSettings):
     """Settings of systems with one agent that reads evidence."""
 
     def roles(self) -> set[str]:
-        """The roles that may have a model of their own."""
         return {AGENT} | SHARED_ROLES
 
 
 def single_needs(settings: Settings) -> Needs:
-    """The resources that a system with one agent needs.
-
-    Args:
-        settings: the system's settings.
-    """
     sources = settings.sources_to_open() if isinstance(settings, SourcesSettings) else ()
     return needs_for(settings, {AGENT: None}, sources)
 
 
 def to_agent(state: DebateState) -> Send:
-    """Builds the `Send` that makes the single agent answer, with all active evidence (see `active_evidence`).
-
-    Args:
-        state: the debate's state.
-    """
+    """Builds the `Send` that makes the single agent answer, with all active evidence (see `active_evidence`)."""
     return send_turn("answer", state, {"name": AGENT}, new_turn(1, AGENT), evidence=state["evidence"])

@@ -55,11 +55,7 @@ class Agent(BaseModel):
 
 
 def number_speakers(prefix: str) -> Any:
-    """A validator for a list of speakers, which names the unnamed ones ``prefix-1``, ``prefix-2`` and so on.
-
-    The number in a name is the speaker's position in the list. A text in the list becomes a speaker with the model of
-    that name. The value may also be the number of speakers.
-    """
+    """A validator for a list or number of speakers, which names unnamed ones ``prefix-1``, ``prefix-2`` by position."""
 
     def add_names(given: Any) -> Any:
         if isinstance(given, int) and not isinstance(given, bool):
@@ -73,17 +69,7 @@ def number_speakers(prefix: str) -> Any:
 
 
 def as_mappings(given: Any, other_form: str = "") -> list[Any]:
-    """The given speakers as a list of mappings, made from declarations of speakers and from models' names.
-
-    Elements of other types stay as they are; the field's type refuses them later.
-
-    Args:
-        given: the speakers.
-        other_form: the end of the error message, about another form that the caller accepts.
-
-    Raises:
-        ValueError: ``given`` is not a list or another sequence.
-    """
+    """Speakers and models' names as mappings; other elements stay, because the field's type refuses them later."""
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise ValueError(f"expected a list of objects or of models' names{other_form}")
     plain = [one.model_dump(exclude_unset=True) if isinstance(one, BaseModel) else one for one in given]
@@ -91,11 +77,7 @@ def as_mappings(given: Any, other_form: str = "") -> list[Any]:
 
 
 def fixed_speakers(*names: str) -> Any:
-    """A validator for speakers that must have these names, in this order.
-
-    A speaker without a name gets the name for its position. The validator does not check the number of speakers; the
-    field must do this.
-    """
+    """A validator that gives speakers these names, in this order, and refuses others; the field checks their number."""
 
     def add_names(given: Any) -> Any:
         plain = as_mappings(given)
@@ -109,11 +91,7 @@ def fixed_speakers(*names: str) -> Any:
 
 
 def check_unique_names(names: Iterable[str], reserved: Iterable[str]) -> None:
-    """Checks that speakers have unique names, none of which is reserved.
-
-    Raises:
-        ValueError: two speakers have the same name, or a speaker has a reserved name.
-    """
+    """Checks that speakers have unique names, none of which is reserved."""
     names = list(names)
     if set(reserved) & set(names) or len(set(names)) < len(names):
         raise ValueError(
@@ -129,14 +107,7 @@ def needs_for(
     *,
     encoder: bool = False,
 ) -> Needs:
-    """The resources that speakers and sources need.
-
-    Args:
-        settings: the debate's settings.
-        speakers: the model of each speaker, by the speaker's name; None for the model in the settings.
-        sources: the names of the sources to open.
-        encoder: whether a text encoder is needed.
-    """
+    """The resources that speakers (by name, each with its model; None for the settings' model) and sources need."""
     sources, roles = list(sources), dict(speakers)
     scholarly = isinstance(settings, EvidenceSettings) and any(resolve(name)[0] in SCHOLARLY for name in sources)
     summariser = getattr(settings, "source_summaries", "none")
@@ -181,19 +152,7 @@ def send_turn(
     pool: Sequence[Evidence] = (),
     **more: Any,
 ) -> Send:
-    """Builds the `Send` that runs one speaker's turn at a node, with the node's input.
-
-    Args:
-        to: the node.
-        state: the debate's state.
-        speaker: the speaker's declaration as a mapping, with at least the name.
-        turn: the speaker's new turn.
-        opponents: the others' answers that the speaker sees.
-        own: the speaker's own last answer.
-        evidence: the evidence that the speaker is shown; by default only the given evidence (see `given_evidence`).
-        pool: the evidence from which the speaker may select; pieces that are also in ``evidence`` are left out.
-        more: further keys of the node's input; they replace keys of the same name.
-    """
+    """Builds the `Send` that runs a speaker's turn at a node; by default, only the given evidence is shown."""
     evidence = given_evidence(state["evidence"]) if evidence is None else active_evidence(evidence)
     heard = [*opponents, *([own] if own else [])]
     cited, shown = cited_ids(heard), {piece["id"] for piece in evidence}
@@ -215,11 +174,7 @@ def send_turn(
 
 
 def person_instructions(state: DebateState) -> dict[str, Any]:
-    """The keys ``told`` and ``struck`` of a speaker's declaration, from a person's reviews.
-
-    ``told`` has the person's remarks and questions, ``struck`` the ids of the evidence that the person excluded. A key
-    without a value is left out.
-    """
+    """A person's remarks and questions (``told``), and the ids of the evidence that a person excluded (``struck``)."""
     struck = [piece["id"] for piece in state["evidence"] if piece.get("struck")]
     remarks = show_remarks(state["turns"])
     return ({"told": remarks} if remarks else {}) | ({"struck": struck} if struck else {})

@@ -30,27 +30,14 @@ WORDED_KINDS = ("short_answer", "expression")
 
 
 def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
-    """The turns with the answers of a round, by default of the last round, in their order.
-
-    Args:
-        turns: the debate's turns. Those of the step ``respond`` count as answers, even without a usable answer.
-        round: the round's number; None for the last round.
-    """
+    """The turns of the step ``respond``, also without a usable answer, in a round; by default in the last one."""
     given = [t for t in turns if t["step"] == "respond"]
     last = max((t["round"] for t in given), default=0) if round is None else round
     return [t for t in given if t["round"] == last]
 
 
 def last_answers(turns: Sequence[Turn]) -> list[Turn]:
-    """The turns with the last round's answers.
-
-    If a ceiling prevented the answer of a turn, the turn is replaced by the agent's last turn of the step ``respond``
-    that no ceiling stopped. If the agent has no such turn, the turn is kept. Each sample of an agent counts as a
-    separate agent.
-
-    Args:
-        turns: the debate's turns.
-    """
+    """The last round's answers; a speaker's earlier answer replaces one that a ceiling prevented."""
 
     def speaker_of(turn: Turn) -> tuple[Any, ...]:
         return turn["agent"], turn.get("number")
@@ -60,10 +47,7 @@ def last_answers(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def common_outcome(turns: Sequence[Turn]) -> Outcome:
-    """The outcome that all unusable replies have in common; ``unparsed`` if they differ or if there are none.
-
-    Failed calls, and calls that a ceiling prevented, do not count as unusable replies.
-    """
+    """The outcome that all unusable replies have in common, without failed or prevented calls; else ``unparsed``."""
     outcomes = {turn.get("outcome") for turn in turns} & set(get_args(Outcome)) - {"ok"}
     return outcomes.pop() if len(outcomes) == 1 else "unparsed"  # type: ignore[return-value]
 
@@ -82,30 +66,16 @@ def agreed_answer(votes: Sequence[Vote]) -> str | None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Whether two answers mean the same, according to a model, and the model's reason.
-
-    If the model gave no usable reply, or a ceiling prevented the call, ``same`` is None, and ``reason`` is the error.
-    """
+    """Whether two answers mean the same, according to a model, and the model's reason."""
 
     first: str
     second: str
-    same: bool | None
-    reason: str
+    same: bool | None  # None if there is no usable reply, or a ceiling prevented the call
+    reason: str  # the error if ``same`` is None
 
 
 async def same_meaning(claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel) -> Comparison:
-    """Asks a model, in one call, whether two answers mean the same (Tool-MAD, first version, section C.2).
-
-    Args:
-        claim: the claim of the debate.
-        task: the form of an answer.
-        first: an answer.
-        second: another answer.
-        model: the model that compares them.
-
-    Raises:
-        UserError, WorldError: the call failed. An unusable reply is not an error, see `Comparison`.
-    """
+    """Asks a model, in one call, whether two answers mean the same (Tool-MAD, first version, section C.2)."""
     speaker = as_speaker(model, "equivalence")
     shown = {"first": as_data("answer", first, number="1"), "second": as_data("answer", second, number="2")}
     values = {"subject": task["subject"], "claim": show_claim(claim, task), **shown}
@@ -119,27 +89,7 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
 async def group_answers(
     claim: str, task: Task, answers: Sequence[str | None], model: Speaker | BaseChatModel | None = None
 ) -> tuple[list[int | None], list[list[Comparison]]]:
-    """Groups answers that mean the same: by their texts and, for the tasks in `WORDED_KINDS`, also by a model.
-
-    Answers are processed in order, and each is compared with the first answer of every group. An answer joins the first
-    group for which `same_answer` holds. If there is no such group, the model compares the answer with the first answer
-    of every group, in parallel calls, and the answer joins the first group that the model finds to mean the same. If
-    there is no such group either, the answer begins a new group. No answer joins a group with a member that certainly
-    differs from the answer: "212 km" and "212 miles" stay in two groups, even if "212" is in one of them.
-
-    Args:
-        claim: the claim of the debate.
-        task: the form of an answer.
-        answers: the answer of each agent; None for an agent without an answer.
-        model: the model that compares free-text answers; without a model only texts are compared.
-
-    Returns:
-        The number of each answer's group, from 0 (None without an answer). For each answer, the model's comparisons
-        with earlier answers; empty if the model was not called.
-
-    Raises:
-        UserError, WorldError: a call failed.
-    """
+    """Groups answers that mean the same: each answer's group, from 0, and the model's comparisons for each answer."""
     groups: list[list[str]] = []
     group_of_each: list[int | None] = []
     checks: list[list[Comparison]] = []
@@ -147,6 +97,7 @@ async def group_answers(
         made: list[Comparison] = []
         group = None
         if answer is not None:
+            # "212 km" and "212 miles" stay in two groups, even if "212" is in one of them.
             possible = [
                 i for i, members in enumerate(groups) if not any(surely_differ(member, answer) for member in members)
             ]
@@ -164,13 +115,7 @@ async def group_answers(
 
 
 def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
-    """The mean of each score over a debater's rounds so far, by debater and by the score's name.
-
-    A mean is None if no value is known. A score that no answer has is left out.
-
-    Args:
-        turns: the debate's turns; turns of the step ``respond`` have scores.
-    """
+    """The mean of each score over a debater's rounds so far, by debater and score; None if no value is known."""
     given = [t for t in turns if t["step"] == "respond"]
     agents = list(dict.fromkeys(t["agent"] for t in given))
     measured = [m for m in METRICS if any(m in t.get("scores", {}) for t in given)]
@@ -181,10 +126,7 @@ def average_scores(turns: Sequence[Turn]) -> dict[str, dict[str, float | None]]:
 
 
 def agreed_or_disputed(votes: Sequence[Vote], round: int) -> RoundReason:
-    """The ``reason`` of a round's record, for debates that end when all agree: ``agreed`` or ``disputed``.
-
-    An agreement of the first answers (round 0) does not end such a debate; the reason is then ``first_answers``.
-    """
+    """The ``reason`` of a round's record, for debates that end when all agree, except on first answers (round 0)."""
     if agreed_answer(votes) is None:
         return "disputed"
     return "agreed" if round > 0 else "first_answers"
@@ -201,7 +143,7 @@ def compare_node(
     Reads: claim, task, turns. Votes for answers that mean the same have the same ``group``. The role ``equivalence``
     compares two free-text answers if their texts differ. The reply is recorded in a turn of the agent that gave
     the second answer. If the settings have ``min_agents``, the debate fails after a round in which fewer than
-    ``min_agents`` agents could be reached (see `close_round`).
+    ``min_agents`` agents could be reached, or not all of them if the round has fewer.
 
     Args:
         by_text: whether only texts are compared, without a model.
@@ -223,12 +165,7 @@ def compare_node(
 
 
 async def close_round(state: DebateState, run: NodeContext, *, by_text: bool = False) -> dict[str, Any]:
-    """Compares a round's answers; returns the writes of `compare_node` without the record in ``round_log``.
-
-    Raises:
-        UserError, WorldError: a comparison failed, or fewer than ``min_agents`` agents could be reached. If the round
-            has fewer than ``min_agents`` agents, all must be reached.
-    """
+    """Compares a round's answers; returns the writes of `compare_node` without the record in ``round_log``."""
     spoken = last_answers(state["turns"])
     reached = [t for t in spoken if t.get("outcome") != "failed"]
     least = min(getattr(run.settings, "min_agents", 0), len(spoken))

@@ -44,12 +44,7 @@ debate's state. It copies `CONFIDENCE_KEYS` only if the inner debate's confidenc
 
 
 def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
-    """Builds the `Send`s that make the gate's agents answer independently, before any debate.
-
-    Args:
-        state: the debate's state.
-        settings: settings with ``agents``.
-    """
+    """Builds the `Send`s that make the gate's agents answer independently, before any debate."""
     first = [
         (speaker_declaration(one) | {"place": place}, new_turn(0, one.name, phase=GATE))
         for place, one in enumerate(settings.agents, 1)
@@ -58,26 +53,14 @@ def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
 
 
 def verified_origins(answers: Iterable[Turn], evidence: Sequence[Evidence]) -> list[str]:
-    """The origins of the evidence from which the answers have verified quotes, each origin once. Blocking.
-
-    Args:
-        answers: turns with citations.
-        evidence: the evidence that they cite.
-    """
+    """The origins of the evidence from which the answers have verified quotes, each origin once; blocking."""
     cited = {c["evidence_id"] for turn in answers for c in turn.get("citations") or [] if c["verified"]}
     named = origins(evidence)
     return list(dict.fromkeys(name for id, name in named.items() if id in cited))
 
 
 def dependent_readers(answers: Iterable[Turn], settings: GateSettings) -> list[list[str]]:
-    """Groups of readers whose answers are hardly independent: one model at temperature 0 with the same evidence.
-
-    A group has two or more readers.
-
-    Args:
-        answers: the readers' turns.
-        settings: the gate's settings.
-    """
+    """Groups of readers whose answers are hardly independent: one model at temperature 0 with the same evidence."""
     own = {agent.name: agent.model for agent in settings.agents}
     groups: dict[tuple[Any, ...], list[str]] = {}
     for turn in answers:
@@ -90,17 +73,11 @@ def dependent_readers(answers: Iterable[Turn], settings: GateSettings) -> list[l
 
 
 def calls_and_tokens(calls: Sequence[Call]) -> dict[str, int]:
-    """The number of calls and their tokens."""
     return {"calls": len(calls), "tokens": tokens_of(calls)}
 
 
 def gate_node() -> Node:
-    """Counts the gate's answers as votes, and decides whether they settle the claim without a debate.
-
-    Reads: claim, task, turns, evidence, calls, metrics. The step writes the gate's record as ``gate`` of the debate's
-    ``metrics``: the ``answers``, the common answer (``agreed``), the ``origins`` of verified quotes for it, whether the
-    gate was ``passed``, and its cost (``spent``). The entry ``debate`` is null until a debate has followed.
-    """
+    """Counts the gate's answers as votes, and decides whether they settle the claim without a debate."""
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         closed = await close_round(state, run)
@@ -116,6 +93,7 @@ def gate_node() -> Node:
             "origins": found if agreed is not None else [],
             "passed": passed,
             "spent": calls_and_tokens([*state["calls"], *run.ledger.calls]),
+            # None until a debate has followed
             "debate": None,
         }
         closed |= recorded_round(closed["rounds"], GATE, reason=reason, votes=closed["votes"])
@@ -130,7 +108,7 @@ def stop_reason_without_debate(state: DebateState, settings: Any) -> StopReason:
 
 
 def inner_input(state: DebateState) -> dict[str, Any]:
-    """The input for an inner debate, made from the outer debate's state. It contains no evidence."""
+    """The input for an inner debate, without evidence, from the outer debate's state."""
     task: Task = state["task"]
     asked: dict[str, Any] = {"claim": state["claim"], "task": task["name"]}
     if task["name"] == "labels":
@@ -147,15 +125,7 @@ def with_inner_settings(decision: Decision, own: Any) -> Decision:
 
 
 def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
-    """Runs another system's debate on all evidence so far, and takes its verdict or its error.
-
-    Reads: claim, task, evidence, depth, metrics. ``metrics.gate.debate`` gets the name of the other system
-    and the calls and tokens of its debate.
-
-    Args:
-        inner: takes the gate's settings; returns the graph and the settings of the debate.
-        may_follow: takes the gate's settings; returns whether a debate may follow the gate.
-    """
+    """Runs another system's debate, as ``inner`` returns it, on all evidence so far; takes its verdict or its error."""
 
     def decides(settings: Any) -> Mapping[str | None, Decision]:
         if not may_follow(settings):

@@ -35,11 +35,7 @@ class OriginGroup(TypedDict):
 
 
 def group_by_origin(evidence: Iterable[Evidence]) -> list[OriginGroup]:
-    """Groups the active evidence by its origin, the origin with the best rank first. Blocking.
-
-    Args:
-        evidence: the evidence, in order. If no search ranked a piece, its rank is its position among the active pieces.
-    """
+    """Groups the active evidence by origin, the best rank first; an unranked piece has its position; blocking."""
     pieces = active_evidence(evidence)
     named = origins(pieces)
     found: dict[str, OriginGroup] = {}
@@ -52,10 +48,7 @@ def group_by_origin(evidence: Iterable[Evidence]) -> list[OriginGroup]:
 
 
 def group_origins_node() -> Node:
-    """Groups the evidence by origin, keeps the ``max_origins`` origins with the best ranks, and warns about the others.
-
-    Reads: evidence, metrics. The groups are written to ``origins`` of the debate's ``metrics``.
-    """
+    """Groups the evidence by origin, keeps the ``max_origins`` with the best ranks, and warns about the others."""
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         found = await asyncio.to_thread(group_by_origin, state["evidence"])
@@ -72,10 +65,7 @@ def group_origins_node() -> Node:
 
 
 def to_origins(state: DebateState) -> list[Send] | Send:
-    """Builds one `Send` for each origin, so that the agent answers from each origin's evidence alone, in parallel.
-
-    If there are no origins, the agent answers once, without evidence.
-    """
+    """Builds one `Send` for each origin, so that the agent answers from its evidence alone, or one without evidence."""
     known = {piece["id"]: piece for piece in state["evidence"]}
     return [
         send_turn(
@@ -90,10 +80,7 @@ def to_origins(state: DebateState) -> list[Send] | Send:
 
 
 def origin_instructions(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """Values of the prompt's placeholders, which ask the agent not to go beyond the origin's evidence.
-
-    Without evidence, the prompt has no such request.
-    """
+    """Values of the prompt's placeholders, which ask the agent not to go beyond the origin's evidence."""
     if not state["evidence"]:
         return {"untold": ""}
     task = state["task"]
@@ -111,18 +98,10 @@ def is_decisive(task: Task, vote: Vote) -> bool:
 
 
 def weighted_votes(task: Task, votes: Sequence[Vote], groups: Sequence[OriginGroup]) -> list[Vote]:
-    """The votes of origins with their weights: the reciprocal of the best rank of each origin.
-
-    If an origin leaves the claim open, it contradicts no other origin, and its vote gets no group and no weight. But if
-    all origins leave the claim open, their votes count. A vote without an origin has the weight 1.
-
-    Args:
-        task: the form of an answer.
-        votes: one for each origin; ``number`` is the origin's position in ``groups``, from 1.
-        groups: the origins that were read.
-    """
+    """The votes of origins; the weight of each is the reciprocal of the best rank of its origin."""
     ranks = {number: origin["rank"] for number, origin in enumerate(groups, 1)}
     some_decisive = any(is_decisive(task, vote) for vote in votes)
+    # An origin that leaves the claim open contradicts no other, so its vote only counts if all leave it open.
     return [
         {**vote, "weight": 1 / ranks.get(vote.get("number", 0), 1)}
         if vote["group"] is not None and (is_decisive(task, vote) or not some_decisive)
@@ -132,13 +111,8 @@ def weighted_votes(task: Task, votes: Sequence[Vote], groups: Sequence[OriginGro
 
 
 def decide_by_origins_node() -> Node:
-    """Ends the debate with the answer of the largest consistent set of origins, by weight.
-
-    Reads: claim, task, turns, metrics. Origins that give the same answer are consistent. There is no verdict if
-    there is a tie, or if the leading answer has only one origin and another origin contradicts it. Without a verdict,
-    the debate's ``metrics`` have the reason as ``undecided``: ``tie`` or ``contradicted``. If no origin gives a usable
-    answer, the debate fails.
-    """
+    """Ends the debate with the answer of the largest consistent set of origins, by weight."""
+    # A leading answer of only one origin does not win if another origin contradicts it.
     vote = vote_node(
         "single_pass", weigh=lambda vote, settings: vote.get("weight"), tie="none", contested=FEWEST_ORIGINS
     )

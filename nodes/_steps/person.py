@@ -32,11 +32,7 @@ Written = tuple[dict[str, Any], dict[str, Any]]
 
 
 def check_resumable(settings: Any) -> None:
-    """Checks that a debate that waits for a person can be resumed afterwards.
-
-    Raises:
-        UserError: the setting ``ask_person`` names a moment, but the graph has no checkpointer.
-    """
+    """Refuses a debate that is to wait for a person (`ask_person`) in a graph without a checkpointer."""
     if not getattr(settings, "ask_person", ()) or get_config()["configurable"].get(CONFIG_KEY_CHECKPOINTER):
         return
     raise UserError(
@@ -107,15 +103,12 @@ async def valid_reply(moment: Moment, about: str, proposed: Mapping[str, Any]) -
 
 
 def review_turn(state: State, moment: Moment, phase: str | None) -> Turn:
-    """A person's turn in the last round of the phase, without the reply.
-
-    ``number`` is the position of the reviewed debater. Without a debater, ``number`` counts the moment's reviews in the
-    round.
-    """
+    """A person's turn in the last round of the phase, without the reply."""
     turns, step = state["turns"], f"review_{moment}"
     phase = phase or state.get("phase") or (turns[0]["phase"] if turns else "primary")  # type: ignore[assignment]
     round = max((turn["round"] for turn in turns if turn["phase"] == phase), default=0)
     same = [turn for turn in turns if (turn["step"], turn["round"], turn["phase"]) == (step, round, phase)]
+    # Without a reviewed debater, the number counts the moment's reviews in the round.
     number = state.get("debater", {}).get("place") or len(same) + 1  # type: ignore[attr-defined]
     turn: Turn = {"round": round, "phase": str(phase), "agent": PERSON, "step": step, "number": number}
     return turn | {"role": PERSON, "side": None, "query": None, "evidence_ids": [], "scores": {}}
@@ -150,10 +143,7 @@ def _propose_evidence(state: State, struck: set[str]) -> dict[str, Any]:
 
 
 def _apply_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
-    """Marks the pieces that the person strikes; adds the person's texts as evidence.
-
-    Struck pieces stay in the state's evidence, but the debate no longer uses them.
-    """
+    """Marks the pieces that the person strikes, which stay in the state unused; adds the person's texts as evidence."""
     asked = PersonEvidence.model_validate(reply.model_dump())
     struck: list[Evidence] = [{**p, "struck": True} for p in state["evidence"] if p["id"] in asked.strike]
     added = asked.pieces(max((turn["round"] for turn in state["turns"]), default=0))
@@ -163,10 +153,7 @@ def _apply_evidence(state: State, reply: PersonReply, proposed: Mapping[str, Any
 
 
 def strike_again_update(state: State) -> dict[str, Any]:
-    """A state update that marks pieces as struck if a person struck them earlier and a search found them again.
-
-    The update is empty if there are no such pieces.
-    """
+    """A state update that marks pieces as struck if a person struck them earlier and a search found them again."""
     earlier = set(state.get("debater", {}).get("struck", ()))  # type: ignore[attr-defined]
     again: list[Evidence] = [{**piece, "struck": True} for piece in state["evidence"] if piece["id"] in earlier]
     return {"evidence": again} if again else {}
@@ -259,19 +246,7 @@ MOMENTS: dict[Moment, tuple[Propose, Apply]] = {
 def remark_first(
     edge: Callable[..., Any], to: str = "human_remark", rounds: Collection[str] = ()
 ) -> Callable[[Any, Any], Any]:
-    """Wraps a router, so that a person may make a remark before another round.
-
-    If the setting ``ask_person`` names the moment ``remark``, the new router returns ``to`` before another round. In
-    all other cases it returns the same as ``edge``.
-
-    Args:
-        edge: a router, which returns `Send`s for the next speakers, or a node's name.
-        to: the name of a `human_review_node` of the moment ``remark``.
-        rounds: the nodes that begin a round, if the router may return a node's name instead of `Send`s.
-
-    Raises:
-        ValueError: only LangGraph can call ``edge``, for example because it is a coroutine function.
-    """
+    """Wraps a router, so that a person may make a remark, at the node ``to``, before another round."""
     ask = plain_router(edge)
 
     def route(state: Any, settings: Any) -> Any:
@@ -283,10 +258,7 @@ def remark_first(
 
 
 def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -> bool:
-    """Whether a router's result (``onward``) starts a new round.
-
-    It does if it has a `Send` for a round later than all turns, or if it names one of the nodes in ``rounds``.
-    """
+    """Whether a router's result has a `Send` for a round later than all turns, or names a node in ``rounds``."""
     last = max((turn["round"] for turn in turns), default=0)
     return any(
         to.arg["turns"][0]["round"] > last if isinstance(to, Send) else to in rounds
@@ -295,12 +267,7 @@ def begins_round(onward: Any, turns: list[Turn], rounds: Collection[str] = ()) -
 
 
 def question_or(to: str, end: str = "close") -> Callable[[DebateState], str]:
-    """A router after a person's review of the verdict: a question leads to ``to``, an accepted verdict to ``end``.
-
-    Args:
-        to: the node that decides again.
-        end: the node after an accepted verdict; also the node after an error.
-    """
+    """A router after a person's review of the verdict: a question leads to ``to``, an accepted verdict to ``end``."""
 
     def after_review(state: DebateState) -> str:
         reviews = [turn for turn in state["turns"] if turn["step"] == "review_verdict"]

@@ -58,11 +58,7 @@ class PersonEvidence(PersonReply):
     add: list[GivenText] = Field(default=[], max_length=MOST_GIVEN)
 
     def pieces(self, round: int) -> list[Evidence]:
-        """The added texts as evidence that a person gave in the round with this number. Blocking.
-
-        Raises:
-            UserError: as `check_given`.
-        """
+        """The added texts as evidence that a person gave in the round with this number; blocking."""
         given = check_given(list(self.add))
         return [
             {**piece, "retrievals": [{**piece["retrievals"][0], "round": round, "agent": PERSON}]} for piece in given
@@ -92,16 +88,7 @@ REPLIES: dict[Moment, type[PersonReply]] = {
 
 
 def check_person_reply(moment: Moment, given: Any, proposed: Mapping[str, Any]) -> PersonReply:
-    """Validates a reply against the proposal. Blocking.
-
-    Args:
-        moment: the moment of the review.
-        given: the value that the debate was resumed with; true and null accept the proposal.
-        proposed: the proposal.
-
-    Raises:
-        UserError: the reply is invalid.
-    """
+    """Validates a reply against the proposal, which true and None accept; blocking."""
     try:
         reply = REPLIES[moment].model_validate({"accept": True} if given is True or given is None else given)
     except ValidationError as error:

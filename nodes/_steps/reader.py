@@ -43,12 +43,9 @@ class Sentence(Reply):
 
 
 class QuoteStance(Reply):
-    """Whether a quote supports the claim or, if the debate has a question, the verdict's answer.
+    """Whether a quote supports the claim or, if the debate has a question, the verdict's answer."""
 
-    ``quote`` is the quote's number.
-    """
-
-    quote: int
+    quote: int  # its number
     stance: Literal["for", "against", "neither"]
 
 
@@ -80,11 +77,7 @@ class ReaderState(ReaderInput):
 
 
 def checked_quotes(document: Mapping[str, Any]) -> list[CheckedQuote]:
-    """The verified quotes of a debate, without quotes contained in longer ones. The verdict's quotes come first.
-
-    Args:
-        document: a result document.
-    """
+    """The verified quotes of a debate, the verdict's quotes first, without quotes contained in longer ones."""
     known = {piece["id"] for piece in document["evidence"]}
     every = (c for turn in document["turns"] for c in turn.get("citations") or [])
     found = {
@@ -102,27 +95,11 @@ def checked_quotes(document: Mapping[str, Any]) -> list[CheckedQuote]:
 async def summarise_debate(
     document: Mapping[str, Any], quotes: Sequence[CheckedQuote], model: Speaker | BaseChatModel, prompt: str = SUMMARY
 ) -> ReaderReply:
-    """Asks a model, in one call, to summarise a finished debate for readers.
-
-    Args:
-        document: a debate with a verdict.
-        quotes: the quotes that the model is shown, from `checked_quotes`.
-        model: the model that writes the summary.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """Asks a model, in one call, to summarise a finished debate for readers."""
     return await as_speaker(model, REPORTER).ask(prompt, placeholder_values(document, quotes), ReaderReply)
 
 
 def placeholder_values(document: Mapping[str, Any], quotes: Sequence[CheckedQuote]) -> dict[str, str]:
-    """The values of the prompt's placeholders.
-
-    Args:
-        document: a debate with a verdict.
-        quotes: the checked quotes that the model is shown.
-    """
     task, pieces = document["task"], {piece["id"]: piece for piece in document["evidence"]}
     numbered = (
         as_data("quote", pieces[q["evidence_id"]]["text"][q["start"] : q["end"]], number=str(n), of=q["evidence_id"])
@@ -150,13 +127,7 @@ def placeholder_values(document: Mapping[str, Any], quotes: Sequence[CheckedQuot
 
 
 def answers_against_verdict(document: Mapping[str, Any]) -> list[Turn]:
-    """The answers that differ from the verdict: of all rounds if answers are labels, else of the last round.
-
-    If answers are not labels, and no vote equals the verdict, the list is empty.
-
-    Args:
-        document: a debate with a verdict.
-    """
+    """The answers that differ from the verdict: of all rounds if answers are labels, else of the last round."""
     given = [turn for turn in document["turns"] if turn["step"] == "respond" and turn.get("answer") is not None]
     verdict = document["answer"] or document["raw_verdict"]  # an abstention is only in the raw verdict
     if document["task"]["kind"] == "labels":
@@ -167,20 +138,7 @@ def answers_against_verdict(document: Mapping[str, Any]) -> list[Turn]:
 
 
 def supported_summary(document: Mapping[str, Any], quotes: Sequence[CheckedQuote], reply: ReaderReply) -> ReaderSummary:
-    """A reply's summary without unsupported sentences, and without stances of quotes that were not shown.
-
-    A sentence is supported if it names at least one quote and only quotes that were shown, and if each of its figures
-    is in the claim, in the claim's date, or in the title, text or date of a piece of evidence that it quotes.
-
-    All stances are used, but at most `MOST_ITEMS` entries of each other list. ``dropped`` counts the sentences that are
-    not in the summary: the unsupported ones, and those after the first `MOST_ITEMS`. If a quote has several stances,
-    the first counts.
-
-    Args:
-        document: the debate.
-        quotes: the quotes that were shown, numbered from 1 in this order.
-        reply: the model's reply.
-    """
+    """A reply's summary without unsupported sentences, and without stances of quotes that were not shown."""
     texts = {piece["id"]: piece for piece in document["evidence"]}
     summary: ReaderSummary = {"sentences": [], "stances": [], "not_found": [], "would_change": [], "dropped": 0}
     for sentence in reply.sentences[:MOST_ITEMS]:
@@ -190,6 +148,7 @@ def supported_summary(document: Mapping[str, Any], quotes: Sequence[CheckedQuote
         for quote in cited:
             piece = texts[quote["evidence_id"]]
             passages += [piece["title"], piece["text"], piece.get("published") or ""]
+        # A sentence needs quotes, all of them shown, and its figures must be in the claim or in what it quotes.
         if cited and len(cited) == len(named) and figures(sentence.text) <= figures(*passages):
             summary["sentences"].append({"text": clean(sentence.text), "citations": cited})
         else:
@@ -211,10 +170,7 @@ def figures(*texts: str) -> set[str]:
 
 
 def read_debate_node() -> Node:
-    """Requests a summary of the debate from the role ``reporter``, if there is a verdict and a checked quote.
-
-    Reads: document. A debate that is not done gets no summary. Without a summary, ``reply`` is null.
-    """
+    """Requests a summary of the debate from the role ``reporter``, if there is a verdict and a checked quote."""
 
     async def step(state: ReaderState, run: NodeContext) -> dict[str, Any]:
         document = state["document"]
@@ -229,10 +185,7 @@ def read_debate_node() -> Node:
 
 
 def keep_supported_node() -> Node:
-    """Writes the reply's summary without its unsupported sentences, as `supported_summary` returns it.
-
-    Reads: document, quotes, reply. If the reply is null, the summary is empty.
-    """
+    """Writes the reply's summary without its unsupported sentences, as `supported_summary` returns it."""
 
     async def step(state: ReaderState, run: NodeContext) -> dict[str, Any]:
         reply = state["reply"] or {"sentences": [], "stances": [], "not_found": [], "would_change": []}

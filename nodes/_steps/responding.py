@@ -106,12 +106,10 @@ CONFIDENCE_LINE = "- In `confidence`, say how likely your answer is to be right,
 
 
 def quote_check(evidence: Sequence[Evidence], shown: set[str], speaker: Speaker) -> Callable[[AnswerReply], str]:
-    """A check of replies: returns the fault of a reply without a verified quote, else an empty text.
-
-    Evidence that the prompt left out cannot be quoted. If the prompt shows no id of evidence, no quote is needed.
-    """
+    """A check of replies: returns the fault of a reply without a verified quote, else an empty text."""
 
     def check(reply: AnswerReply) -> str:
+        # Evidence that the prompt left out cannot be quoted.
         seen = shown - speaker.not_shown
         return missing_quote_fault(check_citations(reply.citations, evidence, seen)) if seen else ""
 
@@ -204,10 +202,7 @@ def without_unshown_evidence(turn: Turn, not_shown: Set[str]) -> Turn:
 
 
 def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:
-    """The turn with the reply's answer, reasons and checked citations.
-
-    Each citation whose evidence was not shown, or does not contain the quote, causes a warning.
-    """
+    """The turn with the reply's answer, reasons and checked citations; wrong citations cause warnings."""
     citations = check_citations(reply.citations, evidence, shown)
     for kind, fault in citation_warnings(citations):
         ledger.warn(kind, fault)

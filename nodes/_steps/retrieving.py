@@ -74,17 +74,7 @@ def mark_search(evidence: Iterable[Evidence], agent: str, round: int, phase: str
 
 
 async def find_keywords(claim: str, task: Task, query: str, model: Speaker | BaseChatModel) -> list[str]:
-    """Asks a model for the keywords of a query, for which scholarly sources are searched (Tool-MAD, v1, section C.2).
-
-    Args:
-        claim: the claim of the debate.
-        task: the form of an answer.
-        query: the search query.
-        model: the model that finds the keywords.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """Asks a model for a query's keywords, with which scholarly sources are searched (Tool-MAD, v1, section C.2)."""
     speaker = as_speaker(model, "debater")
     values = wording(task) | {"name": speaker.role, "claim": show_claim(claim, task), "query": as_data("query", query)}
     reply = await speaker.ask(KEYWORDS, values, KeywordsReply)
@@ -92,19 +82,7 @@ async def find_keywords(claim: str, task: Task, query: str, model: Speaker | Bas
 
 
 async def summarise_evidence(claim: str, task: Task, piece: Evidence, model: Speaker | BaseChatModel) -> Evidence:
-    """Asks a model, in one call, for a summary of a piece of evidence (Tool-MAD, first version, section C.2).
-
-    Returns the piece with the summary as its text and with a new id.
-
-    Args:
-        claim: the claim of the debate.
-        task: the form of an answer.
-        piece: the piece to summarise.
-        model: the model that summarises.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, no reply could be used, or the summary has no visible text.
-    """
+    """The piece with a model's summary as its text, and a new id (Tool-MAD, first version, section C.2): one call."""
     speaker = as_speaker(model, "source_summariser")
     values = wording(task) | {"claim": show_claim(claim, task), "evidence": show_evidence([piece])}
     reply = await speaker.ask(SOURCE_SUMMARY, values, SummaryReply)
@@ -187,10 +165,7 @@ def share_warning(displaced: Sequence[Evidence], share: float) -> str:
 
 
 async def shorten_piece(piece: Evidence, query: str, run: NodeContext) -> Evidence:
-    """Reduces a long piece to its beginning and the sentences nearest to the query; a short one is unchanged.
-
-    If the encoder fails or takes too long, only the beginning is shown, with a warning.
-    """
+    """Reduces a long piece to its beginning and the sentences nearest to the query; a short one is unchanged."""
     if "shown" not in piece:
         return piece
 
@@ -221,13 +196,7 @@ SourceResult = list[Evidence] | MootError
 async def ask_with_fallbacks(
     state: DebaterState, query: str, run: NodeContext
 ) -> tuple[list[SourceResult], list[Reading]]:
-    """Searches a speaker's sources, and replaces each failed source by a fallback as long as fallbacks are left.
-
-    Returns the result for each source, which may be that of its fallback, and the log of all sources searched.
-
-    Raises:
-        UserError, WorldError: a source is misconfigured, or the call for keywords failed.
-    """
+    """The result for each of a speaker's sources, or for its fallback, and the log of all sources searched."""
     debater, query_forms = state["debater"], QueryForms(state, query, run)
     rules = rules_of(run.settings, debater)
     names, corpus = sources_of(debater), run.settings.corpus
@@ -291,10 +260,7 @@ def reading_of(agent: str, name: str, retriever: Retriever) -> Reading:
 
 @dataclass
 class QueryForms:
-    """A query in the form that each source needs.
-
-    The model is asked for keywords at most once: before the first search of a scholarly source.
-    """
+    """A query in the form that each source needs; the model is asked for keywords at most once."""
 
     state: DebaterState
     query: str
@@ -311,13 +277,7 @@ class QueryForms:
 
 
 async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
-    """The keywords of a query, separated by spaces.
-
-    If the model gives no usable reply, or a ceiling prevents the call, the query itself is returned, with a warning.
-
-    Raises:
-        UserError, WorldError: the call failed.
-    """
+    """The keywords of a query, separated by spaces; without a usable reply, the query itself, with a warning."""
     speaker = await run.speaker_of(state["debater"])
     try:
         return " ".join(await find_keywords(state["claim"], state["task"], query, speaker))
@@ -327,13 +287,7 @@ async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
 
 
 async def summarise_abstract(state: DebaterState, piece: Evidence, run: NodeContext) -> Evidence:
-    """Summarises a scholarly source's piece as `source_summaries` says; other pieces are returned unchanged.
-
-    If no summary could be made (a `WorldError`), the piece is also returned unchanged, with a warning.
-
-    Raises:
-        UserError: the model or the summariser is misconfigured.
-    """
+    """Summarises a scholarly source's piece as `source_summaries` says; if that fails, it warns and keeps the piece."""
     summariser = run.settings.source_summaries
     if summariser == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:
         return piece
@@ -351,20 +305,12 @@ async def summarise_abstract(state: DebaterState, piece: Evidence, run: NodeCont
 
 
 def with_summary(piece: Evidence, text: str, settings: EvidenceSettings) -> Evidence:
-    """The piece with a summary instead of its text. The summary is cut to ``max_evidence_tokens``.
-
-    Raises:
-        WorldError: the summary contains no visible text.
-    """
+    """The piece with a summary, cut to ``max_evidence_tokens``, instead of its text."""
     return with_text(piece, beginning(clean(text), settings.max_evidence_tokens))
 
 
 def with_text(piece: Evidence, text: str) -> Evidence:
-    """The piece with a summary instead of its text, and therefore with a new id.
-
-    Raises:
-        WorldError: the summary contains no visible text.
-    """
+    """The piece with a summary instead of its text, and therefore with a new id."""
     text = clean(text)
     if not text:
         raise WorldError("The summary has no visible text.", kind="empty")

@@ -63,22 +63,7 @@ async def score_answer(
     evidence: Sequence[Evidence] = (),
     persona: str | None = None,
 ) -> ScoreReply:
-    """A score of another agent's answer, from 0 to 1 (CortexDebate, appendix E): one call.
-
-    Args:
-        claim: the claim of the debate.
-        task: the form of an answer.
-        answer: the other agent's turn, with ``answer`` and ``rationale``.
-        model: the scorer's model.
-        evidence: as for `review`.
-        persona: the scorer's persona.
-
-    Returns:
-        The reply, with ``score``.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """A score of another agent's answer, from 0 to 1 (CortexDebate, appendix E): one call."""
     speaker = as_speaker(model, "agent")
     values = _prompt_values(claim, task, answer, evidence, persona) | {"name": speaker.role}
     return await speaker.ask(SCORE, values, ScoreReply)
@@ -117,12 +102,7 @@ def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confid
 
 
 def reviews_of(state: DebateState, name: str) -> list[Turn]:
-    """The last round's reviews of an agent's answer, including reviews that failed.
-
-    Args:
-        state: the debate's state.
-        name: the name of the agent whose answer was reviewed.
-    """
+    """The last round's reviews of an agent's answer, including reviews that failed."""
     return [
         turn
         for turn in state["turns"]
@@ -131,16 +111,7 @@ def reviews_of(state: DebateState, name: str) -> list[Turn]:
 
 
 def to_reviewers(to: str, state: DebateState, settings: AgentsSettings, step: str = "review") -> list[Send]:
-    """Builds one `Send` for each review. Every active agent reviews the last round's valid answers of all other agents.
-
-    An agent without a valid answer in the last round reviews others, but is not reviewed.
-
-    Args:
-        to: the name of the node that reviews.
-        state: the debate's state.
-        settings: the debate's settings.
-        step: the step of the reviewers' turns.
-    """
+    """Builds one `Send` for each active agent's review of each other agent's valid answer in the last round."""
     last = last_round(state, settings)
     sends = []
     for agent in active_agents(state, settings):

@@ -30,19 +30,7 @@ UNUSED_STATUSES = ("seed", "disputed", "discarded")
 
 
 def robustness_node() -> Node:
-    """Writes ``robustness``: the evidence that the verdict depends on.
-
-    The node is skipped if the debate has no verdict, or if the setting ``robustness`` is off.
-
-    Reads: claim, task, graph, answer, raw_verdict, turns, votes, evidence and, if present, scores and rounds.
-
-    If a single judge decided, each check calls the judge again. Otherwise each check calls the answer step of ``rag``.
-    In a system other than ``rag`` in which no single judge decided, the first check calls this answer step with all
-    evidence, for comparison. At most ``robustness_calls`` checks run, in parallel. Without evidence, no check runs.
-
-    If a call fails, or a ceiling leaves too little for the call, the check has no answer, and the debate keeps its
-    verdict and its stop reason. But the debate fails if the error affects all calls, such as a wrong key.
-    """
+    """Writes ``robustness``: on which evidence the verdict depends, if it is asked for and there is a verdict."""
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # not a panel's judges
@@ -50,11 +38,13 @@ def robustness_node() -> Node:
         evidence = decider_evidence(state, judge_turn)
         names = origins(evidence)
         checks = checks_of(evidence, names, quotes_by_origin(state, names), cited_origins(state, names))
+        # The checks repeat the answer step of ``rag``: does it give this verdict at all, with all evidence?
         if checks and judge_turn is None and state["graph"] != "rag":
             checks.insert(0, {**checks[0], "kind": "all", "without": [], "evidence_ids": [p["id"] for p in evidence]})
         selected, most = checks[: run.settings.robustness_calls], run.settings.robustness_calls
         kind: Literal["judge", "answer"] = "judge" if judge_turn else "answer"
         before = Counter(run.ceilings.skipped), Counter(run.ceilings.not_awaited)
+        # A failed call leaves only its check without an answer, unless its error affects all calls.
         made = await all_at_once(repeat_decision(state, kind, check, evidence, names, run) for check in selected)
         # Calls that a ceiling prevented in the checks do not count as skipped calls of the debate.
         run.ceilings.skipped, run.ceilings.not_awaited = before
@@ -67,10 +57,7 @@ def robustness_node() -> Node:
 
 
 def decider_evidence(state: DebateState, judge_turn: Turn | None) -> list[Evidence]:
-    """The active evidence that the judge was shown.
-
-    Without a judge's turn, it is the active evidence whose status is not in `UNUSED_STATUSES`.
-    """
+    """The active evidence that the judge was shown or, without its turn, whose status is not in `UNUSED_STATUSES`."""
     ids = set(judge_turn["evidence_ids"]) if judge_turn else None
     return [
         piece
@@ -80,10 +67,7 @@ def decider_evidence(state: DebateState, judge_turn: Turn | None) -> list[Eviden
 
 
 def quotes_by_origin(state: DebateState, names: dict[str, str]) -> dict[str, list[str]]:
-    """The verified quotes of all turns, by the name of the origin that they come from.
-
-    ``names`` has the origin of each piece by the piece's id. Quotes from pieces that are not in ``names`` are left out.
-    """
+    """The verified quotes of all turns by origin; only from the pieces whose origins are in ``names`` (by id)."""
     texts = {piece["id"]: piece["text"] for piece in state["evidence"]}
     found: dict[str, list[str]] = {}
     for turn in state["turns"]:
@@ -110,14 +94,7 @@ def cites_only(turn: Turn, without: set[str], names: dict[str, str]) -> bool:
 async def repeat_decision(
     state: DebateState, kind: str, check: Check, evidence: Sequence[Evidence], names: dict[str, str], run: NodeContext
 ) -> Check:
-    """Repeats the deciding step for a check.
-
-    Returns:
-        The check with the new answer; if the call failed, without an answer and with the error's kind as ``outcome``.
-
-    Raises:
-        UserError: the error affects all further calls, such as a wrong key.
-    """
+    """Repeats the deciding step for a check; if the call fails, the check's ``outcome`` is the error's kind."""
     by_id = {piece["id"]: piece for piece in evidence}
     left, without = [by_id[id] for id in check["evidence_ids"]], set(check["without"])
     history = [t for t in state["turns"] if t["step"] == "respond"]

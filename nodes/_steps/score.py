@@ -36,35 +36,18 @@ from pydantic import Field
 
 
 def faithfulness_score(supported: Sequence[bool]) -> float | None:
-    """The share of statements that the evidence supports (Tool-MAD III; RAGAS); None without statements.
-
-    Args:
-        supported: for each statement, whether the evidence supports it.
-    """
+    """The share of statements that the evidence supports (Tool-MAD III; RAGAS); None without statements."""
     return sum(supported) / len(supported) if supported else None
 
 
 def answer_relevance_score(claim: Sequence[float], questions: Sequence[Sequence[float]]) -> float | None:
-    """The mean cosine of the claim's vector with the vectors of the questions (Tool-MAD III).
-
-    RAGAS has the same formula, but also a term for evasive answers, which is left out here.
-
-    Args:
-        claim: the claim's vector; it need not be a unit vector.
-        questions: the vectors of the questions that the answer would fit; without questions the score is None.
-
-    Raises:
-        ValueError: a vector is zero or not finite, or the vectors differ in their number of dimensions.
-    """
+    """The mean cosine of the claim's vector with the questions' vectors (Tool-MAD III); None without questions."""
+    # RAGAS has the same formula, but also a term for evasive answers, which is left out here.
     return mean_cosine(claim, questions)
 
 
 def mean_cosine(vector: Sequence[float], others: Sequence[Sequence[float]]) -> float | None:
-    """The mean of a vector's cosines with other vectors; None without other vectors.
-
-    Raises:
-        ValueError: a vector is zero or not finite, or the vectors differ in their number of dimensions.
-    """
+    """The mean of a vector's cosines with other vectors; None without other vectors."""
     np = imported("numpy")
     if not len(others):
         return None
@@ -78,19 +61,10 @@ def mean_cosine(vector: Sequence[float], others: Sequence[Sequence[float]]) -> f
 def answer_is_stable(
     scores: Mapping[str, float | None], *, faithfulness: float, answer_relevance: float, has_evidence: bool
 ) -> bool:
-    """Whether an answer is stable: its faithfulness and answer relevance reach their thresholds (Tool-MAD III-C).
-
-    An unknown score does not reach its threshold. If an answer need not follow from evidence, only its answer relevance
-    counts.
-
-    Args:
-        scores: the answer's scores by their names; an unknown score is None or missing.
-        faithfulness: the threshold of faithfulness.
-        answer_relevance: the threshold of answer relevance.
-        has_evidence: whether the answer must follow from evidence (`needs_evidence`).
-    """
+    """Whether an answer's faithfulness and answer relevance are known and reach their thresholds (Tool-MAD III-C)."""
     f, ar = scores.get("faithfulness"), scores.get("answer_relevance")
     relevant = ar is not None and ar >= answer_relevance
+    # Only its relevance counts if an answer need not follow from evidence.
     faithful = not has_evidence or (f is not None and f >= faithfulness)
     return relevant and faithful
 
@@ -133,15 +107,14 @@ class Faithfulness:
 
 @dataclass(frozen=True)
 class AnswerRelevance:
-    """An answer relevance score and the questions that it was computed from.
-
-    ``noncommittal`` says whether the answer is evasive (RAGAS); None if the model did not say. The score
-    ignores ``noncommittal``, because "not enough info" is an answer.
-    """
+    """An answer relevance score and the questions that it was computed from."""
 
     score: float | None
     questions: list[str]
     noncommittal: bool | None = None
+    """Whether the answer is evasive (RAGAS); None if the model did not say. The score ignores it, because "not enough
+    info" is an answer.
+    """
 
 
 async def faithfulness(
@@ -191,13 +164,7 @@ ClaimForm = Literal["question", "as_given"]
 
 
 def claim_to_compare(claim: str, form: ClaimForm = "question") -> str:
-    """The text to compare with the questions that an answer would fit; by default, the claim as a question.
-
-    Args:
-        claim: the claim of the debate.
-        form: ``question`` turns a claim that is not a question into one. ``as_given`` keeps the claim as it is, as in
-            Tool-MAD III.
-    """
+    """The claim, to compare with questions that an answer would fit: as a question or, as in Tool-MAD III, as given."""
     return claim if form == "as_given" or is_question(claim) else f"Is it true that {claim}?"
 
 
@@ -220,7 +187,7 @@ async def answer_relevance(
         model: the model that writes the questions.
         encoder: the text encoder.
         n: the number of questions, at least 1.
-        claim_form: ``form`` of `claim_to_compare`.
+        claim_form: ``question`` makes the claim a question, if necessary; ``as_given`` keeps it, as in Tool-MAD III.
 
     Returns:
         ``score``, from -1 to 1; the ``questions``; and ``noncommittal``: whether the answer is evasive, None if the
@@ -243,11 +210,7 @@ async def closeness(
     encoder: Encoder,
     formula: Callable[[Vector, Sequence[Vector]], float | None] = answer_relevance_score,
 ) -> float | None:
-    """Embeds a text and other texts, and applies a formula to the text's vector and the other vectors.
-
-    Raises:
-        UserError, WorldError: the encoder failed, or the formula cannot compare the vectors.
-    """
+    """Embeds a text and other texts, and applies a formula to the text's vector and the other vectors."""
     vectors = await encoder.embed([text, *others])
     try:
         return formula(vectors[0], vectors[1:])
@@ -413,23 +376,17 @@ def score_update(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
 
 
 def missing_score_update(turn: Turn, score: str, run: NodeContext) -> dict[str, Any]:
-    """The state update for a turn without an answer or without evidence: the score is null, with a warning.
-
-    Missing evidence causes no warning if the debater did not search.
-    """
+    """The state update for a turn without an answer or without evidence: the score is null, with a warning."""
     if turn.get("answer") is None:
         run.ledger.warn("score_missing", f"{score}: there is no answer")
     elif turn.get("query") is not None:
+        # Without a query, the debater did not search: nothing is missing.
         run.ledger.warn("score_missing", f"{score}: there is no evidence")
     return score_update(turn, {score: None})
 
 
 def failed_score_update(turn: Turn, score: str, error: MootError, run: NodeContext) -> dict[str, Any]:
-    """The state update for a score that could not be computed: the score is null, with a warning.
-
-    Raises:
-        UserError: the error affects all further calls, such as a wrong key.
-    """
+    """The update for a score that could not be computed: null, with a warning, unless the error affects all calls."""
     if not affects_only_call(error):
         raise error
     run.ledger.warn("score_missing", f"{score}: {error.detail}")

@@ -22,30 +22,16 @@ PROMPT = "madke/select"
 
 @dataclass(frozen=True)
 class Selection:
-    """A speaker's selection from a pool.
+    """A speaker's selection from a pool."""
 
-    ``numbers`` has the numbers of the selected items, from 1. ``dropped`` has those numbers in the reply that no item
-    has, and those whose item the prompt left out. ``reason`` is the speaker's reason. ``named_count`` counts the
-    different numbers in the reply.
-    """
-
-    numbers: list[int]
-    dropped: list[int]
+    numbers: list[int]  # of the selected items, from 1
+    dropped: list[int]  # in the reply, but of no item, or of one that the prompt left out
     reason: str
-    named_count: int
+    named_count: int  # of different numbers in the reply
 
 
 def valid_numbers(given: Sequence[int], size: int, most: int) -> tuple[list[int], list[int]]:
-    """Separates a reply's numbers that belong to items of a pool from its invalid numbers.
-
-    Args:
-        given: the numbers in the reply; the items' numbers start at 1.
-        size: the number of items in the pool.
-        most: maximum number of valid numbers to keep.
-
-    Returns:
-        The first ``most`` valid numbers, and all invalid numbers. Both lists have each number only once.
-    """
+    """The first ``most`` valid numbers of a reply, from 1 to ``size``, and all invalid ones, each number once."""
     numbers = list(dict.fromkeys(given))
     return [n for n in numbers if 1 <= n <= size][:most], [n for n in numbers if not 1 <= n <= size]
 
@@ -61,21 +47,7 @@ async def select_evidence(
     most: int = 3,
     prompt: str = PROMPT,
 ) -> Selection:
-    """Asks a speaker to select the most helpful items of a pool: one call. The speaker may select none.
-
-    Args:
-        claim: the claim of the debate.
-        task: the form of an answer.
-        pool: the items, numbered from 1 in this order.
-        model: the speaker's model.
-        evidence: the speaker's evidence so far; the prompt shows only the texts that were given with the claim.
-        own: the speaker's own last answer.
-        most: maximum number of items to select; if the reply names more, the first valid ones are used.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """Asks a speaker to select the most helpful items of a pool, or none: one call."""
     speaker = as_speaker(model, "debater")
     values = wording(task) | {
         "name": speaker.role,

@@ -15,16 +15,7 @@ from moot.retrievers._search import STAND_IN, resolve
 
 
 async def check_stand_in(sources: Sequence[str], claim: str, run: NodeContext) -> None:
-    """Refuses a debate if Wikipedia must replace a source, no other source is named, and Wikipedia cannot be searched.
-
-    Args:
-        sources: the names of all sources that the debate may search, with the fallbacks.
-        claim: the claim, which is the query of the check.
-        run: the node's context.
-
-    Raises:
-        WorldError: Wikipedia cannot be searched, or not within `max_seconds`.
-    """
+    """Refuses a debate if Wikipedia is its only source, as a replacement, and cannot be searched."""
     corpus = run.settings.corpus
     replaced = [name for name in sources if name != STAND_IN]
     if not replaced or any(resolve(name, corpus)[0] != STAND_IN for name in sources):
@@ -42,14 +33,7 @@ async def check_stand_in(sources: Sequence[str], claim: str, run: NodeContext) -
 
 
 def fallback_warnings(requested: str, tried: str, used: str, settings: Settings) -> list[str]:
-    """Warnings about a source that was read instead of another source.
-
-    Args:
-        requested: the source that was requested.
-        tried: the source whose search succeeded: the requested source, or its fallback if the requested source failed.
-        used: the name of the source that was searched for ``tried``, such as ``wikipedia`` for ``web``.
-        settings: the debate's settings.
-    """
+    """Warnings that the source ``used`` was read for ``tried``, which is the ``requested`` source or its fallback."""
     warnings = []
     if tried != requested:
         warnings.append(f"`{requested}` could not be searched; its fallback `{tried}` was read in its place ({used}).")
@@ -65,11 +49,7 @@ def fallback_warnings(requested: str, tried: str, used: str, settings: Settings)
 
 
 def same_source_warnings(settings: Settings) -> list[str]:
-    """Warnings that several speakers read the same source, because it replaces the sources that the settings name.
-
-    Args:
-        settings: the debate's settings.
-    """
+    """Warnings that several speakers read the same source, because it replaces the sources that the settings name."""
     corpus = "" if settings.corpus else " a corpus (`corpus`), or"
     groups: dict[frozenset[str], dict[str, list[str]]] = {}
     for speaker in _own_readers(settings):

@@ -30,44 +30,15 @@ AGREE, SUMMARY, ROUND_SUMMARY = "madke/agree", "madke/summary", "chat_eval/summa
 async def all_agree(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = AGREE
 ) -> AgreeReply:
-    """Whether debaters' answers agree, according to a model (MADKE 3.2.2, Eq. 5): one call.
-
-    Args:
-        claim: the claim of the debate.
-        task: the form of an answer.
-        answers: turns with ``answer`` and ``rationale``.
-        model: the model that compares the answers.
-        prompt: the prompt's name.
-
-    Returns:
-        The reply, with ``agree`` (a bool) and ``reason``.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """Whether debaters' answers agree, according to a model (MADKE 3.2.2, Eq. 5): one call."""
     return await as_speaker(model, "judge").ask(prompt, _prompt_values(claim, task, answers), AgreeReply)
 
 
 async def sum_up(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = SUMMARY
 ) -> FinalReply:
-    """The final answer, which is one of the debaters' last answers (MADKE 3.2.2, Eq. 6): one call.
-
-    If the reply's answer equals no given answer (`same_answer`), the reply is requested once more.
-
-    Args:
-        claim: the claim of the debate.
-        task: the form of an answer.
-        answers: turns with ``answer`` and ``rationale``. If no turn has an answer, every answer of the task is valid.
-        model: the summariser's model.
-        prompt: the prompt's name.
-
-    Returns:
-        The reply, with ``answer`` and ``rationale``.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """The final answer, which is one of the debaters' last answers (MADKE 3.2.2, Eq. 6): one call."""
+    # If there are none, every answer of the task is valid.
     given = [str(turn["answer"]) for turn in answers if turn.get("answer") is not None]
     return await as_speaker(model, "summariser").ask(
         prompt, _prompt_values(claim, task, answers), final_reply(task, given)
@@ -79,17 +50,7 @@ def _prompt_values(claim: str, task: Task, answers: Sequence[Turn]) -> dict[str,
 
 
 def agreement_node(prompt: str = AGREE) -> Node:
-    """Asks the role ``judge`` whether the last round's answers agree.
-
-    Reads: claim, task, turns, rounds, votes. In the judge's turn, ``agree`` is the judge's reply. It is null if no
-    reply was usable, or a ceiling left too little for the call. ``agreed``, also in this turn, is the step's result.
-
-    The judge's reply decides only if the votes do not show whether the answers agree (`undecided`). Otherwise the votes
-    decide, and a reply that contradicts them causes a warning. The debate fails if the call fails.
-
-    Args:
-        prompt: the prompt's name.
-    """
+    """Asks the role ``judge`` whether the last answers agree; this decides only if the votes do not (`undecided`)."""
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         turn = new_turn(state["rounds"], "judge", "agree")
@@ -112,11 +73,7 @@ def agreement_node(prompt: str = AGREE) -> Node:
 
 
 def undecided(state: DebateState) -> bool:
-    """Whether the votes are not enough to tell if the answers agree.
-
-    This is so if all agents gave free-text answers that are not all in one group, and no two answers certainly differ.
-    For example, an answer and an abstention certainly differ (`surely_differ`).
-    """
+    """Whether free-text answers, one of each agent, are in several groups, but no two of them certainly differ."""
     given = [vote["answer"] for vote in state["votes"]]
     if state["task"]["kind"] not in WORDED_KINDS or agreed_answer(state["votes"]) is not None:
         return False
@@ -125,12 +82,7 @@ def undecided(state: DebateState) -> bool:
 
 
 def agreed_in(turns: Sequence[Turn], round: int) -> bool:
-    """Whether the answers of a round agree according to the judge's turn; False if the round has no such turn.
-
-    Args:
-        turns: the debate's turns.
-        round: the round's number.
-    """
+    """Whether the answers of a round agree according to the judge's turn; False if the round has no such turn."""
     judged = [turn for turn in turns if turn["step"] == "agree" and turn["round"] == round]
     return any(turn.get("agreed", turn.get("agree")) for turn in judged)
 
@@ -178,30 +130,13 @@ def summarise_node(prompt: str = SUMMARY) -> Node:
 async def sum_up_round(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = ROUND_SUMMARY
 ) -> str:
-    """A summary of a round's answers, for the next round: one call.
-
-    Args:
-        claim: the claim of the debate.
-        task: the form of an answer.
-        answers: turns with ``answer`` and ``rationale``.
-        model: the model that writes the summary.
-        prompt: the prompt's name.
-
-    Raises:
-        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
-    """
+    """A summary of a round's answers, for the next round: one call."""
     reply = await as_speaker(model, "summariser").ask(prompt, _prompt_values(claim, task, answers), SummaryReply)
     return reply.summary
 
 
 def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summariser") -> Send:
-    """Builds the `Send` of answers to the summariser, with a new turn of the agent ``name``.
-
-    Args:
-        state: the debate's state.
-        answers: the answers to summarise.
-        name: the agent of the new turn.
-    """
+    """Builds the `Send` of answers to the summariser, with a new turn of the agent ``name``."""
     turn: Turn = {**new_turn(state["rounds"], name, "summarise"), "role": "summariser"}
     return send_turn("summarise", state, {"name": "summariser"}, turn, opponents=answers, evidence=[])
 
@@ -228,10 +163,5 @@ def summary_node(prompt: str = ROUND_SUMMARY) -> Node:
 
 
 def summaries_of(turns: Sequence[Turn], round: int) -> list[Turn]:
-    """The turns of a round that summarise answers, including turns whose summary is null.
-
-    Args:
-        turns: the debate's turns.
-        round: the round's number.
-    """
+    """The turns of a round that summarise answers, including turns whose summary is null."""
     return [turn for turn in turns if turn["step"] == "summarise" and turn["round"] == round]

@@ -15,7 +15,7 @@ from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, answers_of, cl
 from moot.nodes._texts.agreement import confidence_by_votes
 
 Tie = Literal["first", "none"]
-"""The rule for a tie; see `majority`."""
+"""The rule if several answers have the largest sum: the answer with the ``first`` vote wins, or none."""
 SUM_DECIMALS = 9
 """Decimal places to which sums of weights are rounded before they are compared."""
 
@@ -23,18 +23,7 @@ SUM_DECIMALS = 9
 def majority(
     votes: Sequence[Vote], weights: Sequence[float] | None = None, tie: Tie = "first", contested: int = 1
 ) -> Vote | None:
-    """The first vote for the answer with the largest sum of weights; None if no vote has an answer, or no answer wins.
-
-    Args:
-        votes: the votes in the agents' order; votes without an answer do not count.
-        weights: one weight for each vote, in the same order; by default, each weight is 1.
-        tie: the rule if several answers have the largest sum. With ``first``, the answer with the earliest vote wins;
-            with ``none``, no answer wins.
-        contested: minimum number of votes that an answer needs to win, if there are several answers.
-
-    Raises:
-        ValueError: ``weights`` and ``votes`` differ in length.
-    """
+    """The first vote for the answer with the largest sum of weights; None if no answer wins."""
     sums: dict[int, float] = {}
     for vote, weight in zip(votes, [1.0] * len(votes) if weights is None else weights, strict=True):
         if vote["group"] is not None:
@@ -44,6 +33,7 @@ def majority(
     most = round(max(sums.values()), SUM_DECIMALS)
     leading = [group for group, total in sums.items() if round(total, SUM_DECIMALS) == most]
     won = [vote for vote in votes if vote["group"] == leading[0]]
+    # Against other answers, an answer needs at least ``contested`` votes.
     if (tie == "none" and len(leading) > 1) or (len(sums) > 1 and len(won) < contested):
         return None
     return won[0]
@@ -89,9 +79,10 @@ def vote_node(
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.
         weigh: takes a vote that has an answer, and the settings; returns the vote's weight, or None for a weight of 1.
-        tie: as for `majority`.
+        tie: the rule if several answers have the largest sum of weights. With ``first``, the answer with the earliest
+            vote wins; with ``none``, no answer wins.
         report: takes the state; returns entries for the debate's ``metrics``.
-        contested: as for `majority`.
+        contested: minimum number of votes that an answer needs to win, if there are several answers.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

@@ -24,13 +24,7 @@ YES = ("1", "true", "yes", "on")
 
 
 def log_json() -> None:
-    """Makes this process write its logs as lines of JSON to standard error, if ``LOG_JSON`` is one of `YES`.
-
-    The new handler replaces all handlers of the root logger. ``LOG_LEVEL`` is the root logger's level, by default INFO.
-
-    Raises:
-        UserError: with ``LOG_JSON`` on, a package is missing or ``LOG_LEVEL`` is not a level.
-    """
+    """Makes this process write its logs as lines of JSON to standard error, if ``LOG_JSON`` is one of `YES`."""
     if os.environ.get("LOG_JSON", "").strip().lower() not in YES:
         return
     try:
@@ -84,33 +78,15 @@ class DebateIdFilter(logging.Filter):
 
 
 def log_start(id: str, graph: str, *, resumed: bool) -> None:
-    """Logs that a debate starts or is resumed.
-
-    Args:
-        id: the debate's id.
-        graph: the system's name.
-        resumed: whether the debate is resumed.
-    """
     log.info("debate goes on" if resumed else "debate begun", extra={"debate": id, "graph": graph})
 
 
 def log_end(
     id: str, graph: str, status: str, seconds: float, document: Mapping[str, Any] | None, error: BaseException | None
 ) -> None:
-    """Logs how a run of a debate ended, at the level WARNING if the debate failed, else at INFO.
-
-    The log line has no text of the debate. In a process without logging handlers, such as a command, nothing is logged,
-    because Python would print the message without its fields.
-
-    Args:
-        id: the debate's id.
-        graph: the system's name.
-        status: the debate's status in the ledger.
-        seconds: the duration of the run.
-        document: the result document, if the debate was closed.
-        error: the error or cancellation that ended the run early.
-    """
+    """Logs how a run of a debate ended, without text of the debate: at WARNING if the debate failed, else at INFO."""
     level = logging.WARNING if status == "failed" else logging.INFO
+    # Without handlers, as in a command, Python would print the message without its fields.
     if not (log.isEnabledFor(level) and log.hasHandlers()):
         return
     fields: dict[str, Any] = {"debate": id, "graph": graph, "status": status, "seconds": round(seconds, 3)}

@@ -43,11 +43,7 @@ _inside: ContextVar[DebateWatch | None] = ContextVar("inside", default=None)
 
 @lru_cache(maxsize=1)
 def prices() -> dict[str, Price]:
-    """The prices of models, for the cost of calls. The prices are read only once. Blocking.
-
-    Raises:
-        UserError: as `read_prices`.
-    """
+    """The prices of models, for the cost of calls; they are read only once; blocking."""
     return read_prices()
 
 
@@ -69,12 +65,7 @@ def show_endpoints(instruments: Telemetry) -> None:
 
 
 class DebateWatch:
-    """Records the metrics and the span of a run of a debate.
-
-    Args:
-        instruments: the metrics and the tracer.
-        graph: the system's name.
-    """
+    """Records the metrics and the span of a run of a debate."""
 
     def __init__(self, instruments: Telemetry, graph: str) -> None:
         self._instruments = instruments
@@ -88,13 +79,7 @@ class DebateWatch:
         self.span.set_attribute("gen_ai.conversation.id", id)
 
     def ended(self, status: str, document: Mapping[str, Any] | None, error: BaseException | None) -> None:
-        """Records the end of the run.
-
-        Args:
-            status: the debate's status in the ledger.
-            document: the result document, if the debate was closed.
-            error: the error or cancellation that ended the run early.
-        """
+        """Records the end of the run; ``error`` is the error or cancellation that ended it early."""
         facts: dict[str, Any] = {"moot.status": status}
         if document and document["stop_reason"]:
             facts["moot.stop_reason"] = document["stop_reason"]
@@ -113,11 +98,7 @@ class DebateWatch:
 
     @contextmanager
     def node(self, place: Ledger) -> Iterator[None]:
-        """Context manager that records the span of a node of the debate, which encloses the spans of the node's calls.
-
-        An exception marks the span as failed, but an interrupt of LangGraph (`GraphBubbleUp`) or a cancellation does
-        not.
-        """
+        """A context that records the span of a node of the debate, which encloses the spans of the node's calls."""
         around = None if _inside.get() is self else trace.set_span_in_context(self.span)
         entered = _inside.set(self)
         try:
@@ -130,6 +111,7 @@ class DebateWatch:
             ) as span:
                 try:
                     yield
+                # An interrupt of LangGraph, or a cancellation, is no failure.
                 except GraphBubbleUp:
                     raise
                 except Exception as error:
@@ -174,16 +156,7 @@ def observing(ask: Ask, speaker: Speaker) -> Ask:
 
 
 class CallWatch:
-    """Context manager that records the metrics and the span of a call to a model, with all requests of the call.
-
-    Args:
-        instruments: the metrics and the tracer.
-        role: the role that makes the call.
-        model: the model.
-        place: the position of the node in the debate.
-        session: the debate's session.
-        messages: the messages of the prompt; they are recorded only if content is recorded.
-    """
+    """Context manager that records the metrics and the span of a call to a model, with all requests of the call."""
 
     def __init__(
         self,
@@ -291,10 +264,7 @@ class CallWatch:
 
 
 def short_text(text: Any) -> str | None:
-    """The first 200 characters of a text from an endpoint; None without a text.
-
-    "?" replaces lone surrogates, because they cannot be exported.
-    """
+    """The first 200 characters of a text from an endpoint, with "?" for lone surrogates, which cannot be exported."""
     return str(text)[:200].encode(errors="replace").decode() if text else None
 
 
@@ -314,12 +284,7 @@ def message_record(message: BaseMessage) -> dict[str, Any]:
 
 
 class WatchedRetriever:
-    """A source of evidence whose searches are recorded in metrics and spans.
-
-    Args:
-        instruments: the metrics and the tracer.
-        source: the source.
-    """
+    """A source of evidence whose searches are recorded in metrics and spans."""
 
     def __init__(self, instruments: Telemetry, source: Retriever) -> None:
         self.name = source.name

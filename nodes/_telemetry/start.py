@@ -15,20 +15,7 @@ if TYPE_CHECKING:
 
 
 def begin_telemetry(*, page: bool = False, port: bool = True, logs: bool = True) -> Telemetry | None:
-    """Turns on metrics, spans and JSON logs for one of moot's programs, if the environment requests them. Blocking.
-
-    Args:
-        page: whether this process serves metrics at ``/metrics``; ignored if ``OTEL_METRICS_EXPORTER`` is ``none``.
-        port: whether this process may open a port for metrics.
-        logs: whether to configure the logs; a server configures its logs itself.
-
-    Returns:
-        The telemetry of this process; None if it is off.
-
-    Raises:
-        UserError: a variable has an invalid value, a package is missing, an exporter cannot start, or the prices cannot
-            be read.
-    """
+    """Turns on metrics, spans and JSON logs for one of moot's programs, if the environment requests them; blocking."""
     if logs:
         log_json()
     instruments = turn_on(page=page, port=port)
@@ -38,19 +25,10 @@ def begin_telemetry(*, page: bool = False, port: bool = True, logs: bool = True)
 
 
 async def watch(graph: str, id: str = "") -> DebateWatch | None:
-    """The recorder for a run of a debate that starts now; None if telemetry is off.
-
-    If your own program has set a provider of OpenTelemetry, telemetry is turned on here.
-
-    Args:
-        graph: the system's name.
-        id: the debate's id if the debate is resumed, else empty.
-
-    Raises:
-        UserError: a variable has an invalid value, or the prices cannot be read.
-    """
+    """The recorder for a run that starts now, of a new debate or of the one with this id; None if telemetry is off."""
     instruments = telemetry()
     if instruments is None:
+        # The user's program may have set a provider of OpenTelemetry.
         if (instruments := find_telemetry()) is None:
             return None
         await asyncio.to_thread(_prepare_instruments, instruments)

@@ -23,15 +23,7 @@ NO_SAME_WORDS = "no answer has the text of the verdict, and short answers and ex
 
 
 def vote_share(votes: Sequence[Vote], group: int) -> float:
-    """The total weight of a group's votes, divided by the total weight of all votes with an answer; in [0, 1].
-
-    Args:
-        votes: the votes; a vote without a ``weight`` has weight 1.
-        group: the value of ``group`` in the votes of this group.
-
-    Raises:
-        ValueError: all votes with an answer have weight 0, or no vote has an answer.
-    """
+    """The total weight of a group's votes, divided by the total weight of all votes with an answer; in [0, 1]."""
     weights = [(vote["group"], vote.get("weight", 1.0)) for vote in votes if vote["group"] is not None]
     if not sum(weight for _, weight in weights):
         raise ValueError("all votes with an answer have weight 0")
@@ -39,22 +31,11 @@ def vote_share(votes: Sequence[Vote], group: int) -> float:
 
 
 def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tuple[int, int]:
-    """Counts the answers of all rounds that equal the verdict, and all answers.
-
-    The votes of one group in a round count as the same answer. If one of these votes equals the verdict, all of them
-    count as equal to it.
-
-    Args:
-        task: the form of an answer.
-        rounds: the debate's ``round_log``; records without votes do not count.
-        verdict: the verdict, as an answer of the task.
-
-    Returns:
-        The number of answers that equal the verdict, and the number of all answers.
-    """
+    """The number of answers in all rounds that equal the verdict, and the number of all answers."""
     same = given = 0
     for record in rounds:
         votes = [(vote["group"], vote["answer"]) for vote in record.get("votes", []) if vote["group"] is not None]
+        # The answers of one group count as the same: one that equals the verdict stands for all of them.
         groups = {group for group, answer in votes if answer is not None and same_answer(task, answer, verdict)}
         same += sum(group in groups for group, _ in votes)
         given += len(votes)
@@ -62,15 +43,7 @@ def answers_like(task: Task, rounds: Sequence[RoundRecord], verdict: str) -> tup
 
 
 def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, Any]:
-    """The confidence in a verdict by votes, as keys of a document; {} without a winner or with fewer than two answers.
-
-    Args:
-        votes: the deciding votes; a vote without a ``weight`` has weight 1.
-        won: a vote for the winning answer; None if no answer won.
-
-    Raises:
-        ValueError: all votes with an answer have weight 0.
-    """
+    """The confidence in a verdict by votes, as keys of a document; {} without a winner or with only one answer."""
     counted = [vote for vote in votes if vote["group"] is not None]
     if won is None or won["group"] is None or len(counted) < 2:
         return {}
@@ -91,15 +64,7 @@ def confidence_by_votes(votes: Sequence[Vote], won: Vote | None) -> dict[str, An
 
 
 def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The confidence of a finished debate, as keys of its document.
-
-    Without a confidence, ``confidence`` is null, and ``confidence_from`` has the reason. A confidence that is already
-    in the state is kept; but if there is no verdict, a share of votes is dropped. If several rounds have votes, the
-    ``confidence_parts`` of a kept confidence also have the share of answers, over all rounds, that equal the verdict.
-
-    Args:
-        state: a debate's state; its ``answer`` is None without a verdict, or if the verdict is an abstention.
-    """
+    """The confidence of a finished debate, as keys of its document; if it is null, ``confidence_from`` says why."""
     answer, known = state["answer"], {key: state.get(key) for key in CONFIDENCE}
     if answer is None:  # a trial's panel may be confident in a verdict for which the task has no label
         own = known["confidence"] is not None and "vote_share" not in (known["confidence_parts"] or {})
@@ -107,6 +72,7 @@ def confidence_of(state: Mapping[str, Any]) -> dict[str, Any]:
     same, given = answers_like(state["task"], state["round_log"], answer)
     shares = {"answer_share": round(same / given, CONFIDENCE_DECIMALS)} if given > 1 else {}
     rounds = sum(bool(record.get("votes")) for record in state["round_log"])
+    # A confidence that is already in the state is kept.
     if known["confidence"] is not None:
         return known | ({"confidence_parts": {**(known["confidence_parts"] or {}), **shares}} if rounds > 1 else {})
     if not shares:

@@ -44,19 +44,7 @@ OTHER_ABSTENTIONS = re.compile(
 
 
 def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | None:
-    """The task's answer in a text; None if the text has no clear answer, or is too long.
-
-    A label is returned as the task spells it, and a number in the canonical spelling of its value, with its unit if
-    `UNITS` has the unit. A short answer or an expression is returned without a lead such as "The answer is:", and
-    without tags or a LaTeX box around it. A short answer in the words of `ABSTENTION` is always an abstention; letter
-    case and punctuation around the words are ignored.
-
-    Args:
-        task: the form of an answer.
-        text: the text of a model.
-        may_abstain: whether the prompt offered `ABSTENTION`. If so, an abstention is valid for every task, also in
-            other words (`REFUSALS`, `OTHER_ABSTENTIONS`).
-    """
+    """The task's answer in a text, as the task spells it; None if the text has no clear answer, or is too long."""
     if len(text) > LONGEST_READ:
         return None
     if task["kind"] in ("labels", "number"):
@@ -70,6 +58,7 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
         if "\n" in given:  # more than a phrase
             return None
     plain = _normalised(given)
+    # A short answer may always abstain in the words of `ABSTENTION`; other words only count if the prompt offered that.
     if (task["kind"] == "short_answer" and plain == ABSTENTION[1:-1]) or (may_abstain and _is_abstention(plain)):
         return ABSTENTION
     refused = plain in REFUSALS or given.startswith(("{", "~~"))
@@ -77,15 +66,7 @@ def read_answer(task: Task, text: str, *, may_abstain: bool = False) -> str | No
 
 
 def same_answer(task: Task, one: str, other: str) -> bool:
-    """Whether two answers are the same.
-
-    Labels must be equal, numbers must have equal values and units (`same_unit`), and other answers equal normal forms.
-
-    Args:
-        task: the form of an answer.
-        one: an answer from `read_answer`.
-        other: a second answer from `read_answer`.
-    """
+    """Whether two answers from `read_answer` are the same: equal labels, values with units, or normal forms."""
     if task["kind"] == "short_answer":
         return normal_text(one) == normal_text(other)
     if task["kind"] == "expression":
@@ -135,11 +116,7 @@ NEGATED = re.compile(
 
 
 def read_number(text: str) -> Fraction | None:
-    """The value of the only number in a text; None if the text has no number or several.
-
-    In a calculation, only the text after ``####``, in a LaTeX box, or after the last equals sign counts. The result is
-    also None if the number is vague or denied, or is part of a formula or a comparison.
-    """
+    """The value of the only number in a text, or of a calculation's result; None if it is unclear, vague or denied."""
     found = _find_number(text)
     return None if found is None else _value_of(found)
 
@@ -204,10 +181,7 @@ def show_number(value: Fraction) -> str:
 
 
 def read_quantity(text: str) -> str | None:
-    """The only number in a text, in its canonical spelling, with its unit if `UNITS` has the unit.
-
-    The result is None if `read_number` returns None.
-    """
+    """The number that `read_number` finds, in its canonical spelling, with its unit if `UNITS` has the unit."""
     found = _find_number(text)
     value = None if found is None else _value_of(found)
     if found is None or value is None:
@@ -218,9 +192,8 @@ def read_quantity(text: str) -> str | None:
 
 
 def unit_of(text: str) -> tuple[str, ...]:
-    """The unit of the only number in a text: the unit itself and, after "per", "/" or "an", a second unit.
-
-    The result is empty if the text has no such number, or if `UNITS` lacks the unit.
+    """The unit of the only number in a text, with a second unit after "per", "/" or "an"; empty without one of
+    `UNITS`.
     """
     found = _find_number(text)
     return () if found is None else _unit_of(found)
@@ -293,10 +266,7 @@ def _unit_of(found: re.Match[str]) -> tuple[str, ...]:
 
 
 def surely_differ(one: str, other: str) -> bool:
-    """Whether two answers certainly differ: only one is an abstention, or they are equal numbers with different units.
-
-    False does not mean that the answers are the same.
-    """
+    """Whether two answers certainly differ: only one abstains, or they are equal numbers with different units."""
     if one == other or ABSTENTION in (one, other):
         return one != other
     value = read_number(one)
@@ -307,14 +277,10 @@ def surely_differ(one: str, other: str) -> bool:
 
 
 def normal_text(text: str) -> str:
-    """A short answer normalised for comparisons.
-
-    The result is in lower case, without accents (Latin, Greek, Cyrillic) and without a leading article. Punctuation
-    that may change the meaning is replaced by its character codes: %, marks between digits, hyphens inside words, and
-    the like. Other punctuation is removed; a text of nothing else is only stripped of white space around it.
-    """
+    """A short answer for comparisons, in lower case and without accents, a leading article and most punctuation."""
     plain = unicodedata.normalize("NFKD", text).casefold()
     plain = unicodedata.normalize("NFC", re.sub(r"(?<=[a-zα-ωа-я])[\u0300-\u036f]+", "", plain))
+    # Punctuation that may change the meaning becomes its character code; the rest is removed.
     plain = re.sub(r"(?<=\d)[.,/](?=\d)|[-+](?=\d)|[+#%$<>]|(?<=\w)[-/](?=\w)", lambda m: f"\x00{ord(m[0])}\x01", plain)
     words = re.sub(r"[^\w\x00\x01]+", " ", plain.replace("'", "").replace("’", "")).split()
     if len(words) > 1 and words[0] in ("a", "an", "the"):
@@ -323,11 +289,7 @@ def normal_text(text: str) -> str:
 
 
 def normal_expression(text: str) -> str:
-    """A LaTeX expression normalised for comparisons, by rules like those of the MATH benchmark.
-
-    The result has no layout, no leading variable such as "x =", and no signs for per cent, degrees and dollars. If it
-    is a number, it has the canonical spelling.
-    """
+    """A LaTeX expression for comparisons, without layout and "x =", by rules like those of the MATH benchmark."""
     shown = unwrap_answer(text).strip().strip("$").strip().rstrip(".")
     shown = re.sub(r"\\(?:left|right|displaystyle|!|,|;|:|quad|qquad)(?![a-zA-Z])|\\ |~", " ", shown)
     shown = re.sub(r"\\[dt]frac", r"\\frac", shown)

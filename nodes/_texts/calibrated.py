@@ -64,27 +64,20 @@ class Bound(BaseModel):
 
 
 class Calibration(BaseModel):
-    """The content of a calibration's file.
-
-    ``alpha`` is the tolerated error rate, and ``n`` the number of labelled debates. ``scores`` are the nonconformity
-    scores of the right labels, each with its frequency. ``least_confidence`` is the confidence needed to act on a
-    verdict, null if no confidence is enough. ``moot`` is the version of moot that fitted the calibration.
-    ``corpora`` has a digest of each corpus as it was when the calibration was fitted. ``hash`` is the digest of
-    ``bound``.
-    """
+    """The content of a calibration's file."""
 
     model_config = ConfigDict(extra="forbid")
 
     kind: Literal["moot calibration"] = "moot calibration"
     version: Literal[1] = 1
-    alpha: float = Field(gt=0, lt=1)
-    n: int = Field(ge=1)
-    scores: list[tuple[float, int]]
-    least_confidence: float | None
+    alpha: float = Field(gt=0, lt=1)  # the tolerated error rate
+    n: int = Field(ge=1)  # the number of labelled debates
+    scores: list[tuple[float, int]]  # the nonconformity scores of the right labels, each with its frequency
+    least_confidence: float | None  # the confidence needed to act on a verdict; None if no confidence is enough
     bound: Bound
-    corpora: dict[str, str]
-    moot: str
-    hash: str
+    corpora: dict[str, str]  # a digest of each corpus as it was when the calibration was fitted
+    moot: str  # the version of moot that fitted the calibration
+    hash: str  # the digest of ``bound``
 
 
 def digest(values: Any) -> str:
@@ -93,10 +86,7 @@ def digest(values: Any) -> str:
 
 
 def prompt_digests(settings: Settings) -> dict[str, str]:
-    """The digests of the prompts of a system and, if there is one, of its inner debate, by the prompt's name.
-
-    For an edited prompt, the digest is that of the edited text. Each digest has eight hexadecimal digits.
-    """
+    """The digests of the (edited) prompts of a system and of its inner debate, by name: eight hexadecimal digits."""
     edited, inner = settings.edited(), settings.inner_settings()
     own = {name: digest(edited.get(name) or shipped(name))[:8] for name in settings.prompts.values()}
     return dict(sorted(((prompt_digests(inner) if inner else {}) | own).items()))
@@ -108,16 +98,8 @@ def prompt_digests(settings: Settings) -> dict[str, str]:
 def bound_to(
     graph: str, task: Task, settings: Mapping[str, Any], prompts: Mapping[str, str], sources: Mapping[str, str]
 ) -> Bound:
-    """The configuration of a debate, for comparison with the configuration of a calibration.
-
-    Args:
-        graph: the system.
-        task: the form of an answer; only its name, kind and labels count.
-        settings: the settings in a document. Settings in `WITHOUT_EFFECT` and edited prompts are ignored. Of
-            ``published_before``, only whether it is set counts.
-        prompts: from `prompt_digests`.
-        sources: the sources behind names such as ``web`` (`moot.retrievers._search.contents`).
-    """
+    """The configuration of a debate, for comparison with the configuration of a calibration."""
+    # Edited prompts count by their digests in ``prompts`` (`prompt_digests`).
     bound = {key: value for key, value in settings.items() if key not in WITHOUT_EFFECT and not key.endswith("_prompt")}
     asked = {"name": task["name"], "kind": task["kind"], "labels": list(task["labels"])}
     plain = json.loads(json.dumps(bound))
@@ -159,15 +141,7 @@ def _in_short(value: Any) -> str:
 
 
 def read_calibration(path: str) -> Calibration:
-    """Reads a calibration from its file. Blocking.
-
-    Args:
-        path: the path of the file; on a server, the id of a calibration (`check_calibration`).
-
-    Raises:
-        UserError: the file cannot be read, is too large or is not a calibration, or its ``bound`` does not fit its
-            ``hash``; or this is a server, and there is no calibration with this id.
-    """
+    """Reads a calibration from its file or, on a server, from the file of its id (`check_calibration`); blocking."""
     try:
         content = read_bounded(_file_of_id(path) if serves_callers() else Path(path), LARGEST)
         found = Calibration.model_validate_json(content)
@@ -181,11 +155,7 @@ def read_calibration(path: str) -> Calibration:
 
 
 def _file_of_id(id: str) -> Path:
-    """The file of a calibration in the operator's folder ``calibrations``. Blocking.
-
-    Raises:
-        UserError: ``id`` is no id, or the folder has no such file; files outside the folder count as missing.
-    """
+    """The file of a calibration in the operator's folder ``calibrations``, but never outside of it; blocking."""
     check_calibration(id)
     folder = (moot_home() / "calibrations").resolve()
     file = (folder / f"{id.removesuffix('.json')}.json").resolve()
@@ -199,11 +169,7 @@ def _file_of_id(id: str) -> Path:
 
 
 def check_bound(calibration: Calibration, here: Bound) -> None:
-    """Refuses a calibration that was fitted on debates with a configuration other than ``here``.
-
-    Raises:
-        UserError: the configurations differ; the error names up to five differences.
-    """
+    """Refuses a calibration that was fitted on debates with a configuration other than ``here``."""
     if found := list(differences(calibration.bound, here)):
         more = f" and {len(found) - 5} more" if len(found) > 5 else ""
         raise UserError(
@@ -215,14 +181,7 @@ def check_bound(calibration: Calibration, here: Bound) -> None:
 
 
 def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Iterator[str]:
-    """Describes changes of corpora or of moot since a calibration was fitted.
-
-    Such a change may make the calibration wrong. Only corpora that the calibration and ``corpora`` share are compared.
-
-    Args:
-        calibration: the calibration, from its file.
-        corpora: the present digest of each corpus, by its name (`moot.retrievers._search.contents`).
-    """
+    """Describes what changed since a calibration was fitted: moot, or a corpus by its digest in ``corpora``."""
     for name in sorted(calibration.corpora.keys() & corpora.keys()):
         if calibration.corpora[name] != corpora[name]:
             yield (
@@ -239,18 +198,7 @@ def changes_since(calibration: Calibration, corpora: Mapping[str, str]) -> Itera
 def label_shares(
     labels: Sequence[str], answer: str | None, confidence: float | None, rounds: Sequence[RoundRecord]
 ) -> dict[str, float]:
-    """A distribution over the labels, from a debate's confidence; the shares add up to 1.
-
-    The verdict's share is the confidence. The rest is divided among the other labels, in proportion to 1 plus the
-    number of answers with the label in all rounds. If the verdict is not a label, or there is no confidence, all labels
-    have the same share.
-
-    Args:
-        labels: the task's labels, at least two.
-        answer: the verdict; None if there is none.
-        confidence: the verdict's confidence, in [0, 1].
-        rounds: the debate's ``round_log``.
-    """
+    """A distribution over the labels: the verdict has its confidence, the others the rest, by 1 plus their answers."""
     if answer not in labels or confidence is None:
         return dict.fromkeys(labels, 1 / len(labels))
     given = Counter(vote["answer"] for record in rounds for vote in record.get("votes", []))
@@ -260,32 +208,19 @@ def label_shares(
 
 
 def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0) -> float:
-    """The share of the labelled debates and this debate whose nonconformity score is at least ``score``; in [0, 1].
-
-    Args:
-        scores: the nonconformity scores of the labelled debates, each with its frequency.
-        score: the nonconformity score of a label in this debate: 1 minus the label's share (`label_shares`).
-        tie: the weight of each debate whose score equals ``score``, including this debate. It is 1, or a random number
-            from [0, 1] for exact coverage.
-    """
+    """Of the labelled debates and this one, the share with a nonconformity score of at least ``score``; in [0, 1]."""
     known = [(round(one, SCORE_DECIMALS), count) for one, count in scores]
     here = round(score, SCORE_DECIMALS)
     more = sum(count for one, count in known if one > here)
     same = sum(count for one, count in known if one == here) + 1
+    # With a random ``tie`` from [0, 1], instead of 1, the coverage is exact.
     return (more + tie * same) / (sum(count for _, count in known) + 1)
 
 
 def prediction_set(
     shares: Mapping[str, float], scores: Sequence[tuple[float, int]], alpha: float, tie: float = 1.0
 ) -> list[str]:
-    """The labels whose p-value is above alpha; the set may be empty.
-
-    Args:
-        shares: the labels' shares, from `label_shares`.
-        scores: as for `p_value`.
-        alpha: the tolerated share of debates whose right label is not in the set.
-        tie: as for `p_value`.
-    """
+    """The labels whose p-value is above alpha; the set may be empty."""
     return [label for label, share in shares.items() if p_value(scores, 1 - share, tie) > alpha]
 
 
@@ -299,13 +234,10 @@ def guarantee(n: int, alpha: float) -> str:
 
 
 def guarantee_limits(n: int, alpha: float) -> str:
-    """The limits of the guarantee if there are few cases; empty if there are enough.
-
-    The coverage of one fitted file varies around the guaranteed average, with a standard deviation of about
-    sqrt(alpha (1 - alpha) / (n + 2)) (Vovk 2012).
-    """
+    """The limits of the guarantee if there are few cases; empty if there are enough."""
     if n >= FEW_CASES:
         return ""
+    # The coverage of one fitted file varies around the guaranteed average: 1.96 of its standard deviations (Vovk 2012).
     off = 1.96 * (alpha * (1 - alpha) / (n + 2)) ** 0.5
     none = " With so few, every prediction set contains all labels." if n + 1 < 1 / alpha else ""
     return (
@@ -317,13 +249,7 @@ def guarantee_limits(n: int, alpha: float) -> str:
 def calibrated(
     calibration: Mapping[str, Any] | None, document: Mapping[str, Any], *, done: bool = True
 ) -> dict[str, Any]:
-    """The results of a calibration for a debate, as keys of the debate's document; {} without a calibration.
-
-    Args:
-        calibration: the calibration, from its file.
-        document: the debate's document.
-        done: whether the debate ended without an error; if not, only ``calibration`` is returned.
-    """
+    """The results of a calibration, as keys of a debate's document; {} if there is no calibration."""
     if calibration is None:
         return {}
     alpha, n, least = calibration["alpha"], calibration["n"], calibration["least_confidence"]

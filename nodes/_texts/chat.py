@@ -31,11 +31,7 @@ def merge_messages(old: list[Any], new: Any) -> list[Any]:
 
 
 def read_messages(messages: Any) -> list[BaseMessage]:
-    """Reads messages in any form that LangChain accepts; a message replaces an earlier message with the same id.
-
-    Raises:
-        UserError: a value is not a message.
-    """
+    """Reads messages in any form that LangChain accepts; a message replaces an earlier message with the same id."""
     found: dict[str, BaseMessage] = {}
     for message in messages or ():
         try:
@@ -65,12 +61,9 @@ def unanswered_question(messages: Sequence[BaseMessage]) -> str | None:
 
 
 def claim_of(state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Any:
-    """The claim of a debate: the claim in the state or, if it is empty, the unanswered question in the messages.
-
-    If an earlier debate ran on the same thread, the state still has its claim. Then `claim` equals the state's key
-    ``opened``, and an unanswered question replaces it.
-    """
+    """The claim of a debate: the claim in the state or, if it is empty, the unanswered question in the messages."""
     question, claim = unanswered_question(messages), state.get("claim")
+    # If an earlier debate ran on the same thread, the state still has its claim, which equals ``opened``.
     return question if question is not None and claim in (None, "", state.get("opened")) else claim
 
 

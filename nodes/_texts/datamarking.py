@@ -23,14 +23,7 @@ _PIECE = re.compile(r"(<(evidence|item)(?: [^<>]*)?>\n)(.*?)(\n</\2>)", re.DOTAL
 
 
 def datamarked(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Copies of messages in which the evidence is marked.
-
-    An explanation of the mark is added to every system message, even if no message has evidence. The model's own
-    messages do not change.
-
-    Args:
-        messages: a prompt or a conversation. Evidence is what stands in an ``evidence`` or ``item`` element.
-    """
+    """Copies of messages with marked evidence; an explanation of the mark is added to every system message."""
     return [_marked_message(message) for message in messages]
 
 
@@ -49,10 +42,7 @@ def join_words(text: str) -> str:
 
 
 def unmarked_message(message: AIMessage) -> AIMessage:
-    """A model's message with spaces instead of marks, also where JSON writes the mark as an escape.
-
-    The message is returned unchanged if its content is not a text.
-    """
+    """A model's message with spaces instead of marks, also where JSON writes the mark as an escape."""
     text = message.content
     if not isinstance(text, str):
         return message

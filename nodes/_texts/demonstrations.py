@@ -24,16 +24,7 @@ EXAMPLES: tuple[dict[str, Any], ...] = tuple(map(json.loads, _FILE.read_text(enc
 
 
 def demonstrations(task: Task, count: int, *, steps: bool = False) -> str:
-    """Worked examples for a task, as a text for a prompt; empty if ``count`` is 0.
-
-    Args:
-        task: the form of an answer.
-        count: the number of examples.
-        steps: whether the examples reason step by step before the answer; if not, short reasons follow the answer.
-
-    Raises:
-        UserError: the task has fewer than ``count`` examples. Tasks with the user's own labels have no examples.
-    """
+    """Worked examples for a task, as a text for a prompt; with ``steps``, the reasoning comes before the answer."""
     if not count:
         return ""
     blocks = [block for one in EXAMPLES if (block := _example_text(one, task, steps))]
@@ -76,13 +67,7 @@ def _example_kind(task: Task) -> str:
 
 
 def demonstrations_placeholder(*, steps: bool = False) -> Callable[[DebaterState, Any], dict[str, str]]:
-    """Makes a function that returns the value of the placeholder ``demonstrations``.
-
-    The function takes a state and settings. The setting ``demonstrations`` is the number of examples.
-
-    Args:
-        steps: as for `demonstrations`.
-    """
+    """Makes a function that returns the value of the placeholder ``demonstrations``."""
 
     def values(state: DebaterState, settings: Any) -> dict[str, str]:
         return {"demonstrations": demonstrations(state["task"], settings.demonstrations, steps=steps)}

@@ -16,19 +16,13 @@ VERDICT = ""
 
 
 def dissent_of(document: Mapping[str, Any]) -> Dissent:
-    """The dissent in a debate: votes, agents whose answer is not the verdict, and changed answers.
-
-    The agents are the judges if a panel decided. If no panel decided, they are the debaters, or the gate's agents if no
-    debate followed the gate. The last answer of an agent, or of each of its samples, is a vote. Judges have no changes.
-
-    Args:
-        document: a result document, or the state from which it is made.
-    """
+    """The dissent in a debate: votes, agents whose answer is not the verdict, and changed answers."""
     models = {call["role"]: call["model"] for call in reversed(document["calls"])}
     judged = [turn for turn in document["turns"] if turn["step"] == "judge" and "verdict" in turn]
     answers = [turn for turn in document["turns"] if turn["step"] == "respond"]
     given = [turn for turn in answers if turn["phase"] == "primary"]
     given = given or [turn for turn in answers if turn["phase"] == GATE]  # no debate followed the gate
+    # The judges if a panel decided; the last answer of each of them, or of each sample, is a vote.
     deciding = judged or given
 
     def answering_agent(turn: Mapping[str, Any]) -> AnsweringAgent:
@@ -57,10 +51,8 @@ def _answer_of(turn: Mapping[str, Any]) -> str | None:
 def _turns_by_group(
     document: Mapping[str, Any], last: Mapping[SpeakerKey, Any], verdict: str | None
 ) -> dict[Any, list[Any]]:
-    """The last turn of each speaker, by the group of the speaker's vote.
-
-    If a speaker's vote has no group, the speaker's answer takes the group's place. The first group with
-    the verdict has the key `VERDICT`.
+    """Each speaker's last turn by the vote's group, or else by the answer; the verdict's group has the key
+    `VERDICT`.
     """
     voted = {(vote["agent"], vote.get("number")): vote["group"] for vote in document["votes"]}
     groups: dict[Any, list[Any]] = {}
@@ -99,10 +91,7 @@ def _minority_answer(turns: Sequence[Mapping[str, Any]], answering_agent: Any) -
 
 
 def _changes(document: Mapping[str, Any], given: Sequence[Mapping[str, Any]], answering_agent: Any) -> list[Change]:
-    """The answers that differ from the speaker's previous valid answer, in order.
-
-    Empty unless the answers are labels or numbers.
-    """
+    """The answers that differ from the speaker's previous valid one, in order; only for labels and numbers."""
     if document["task"]["kind"] not in ("labels", "number"):
         return []
     changes: list[Change] = []

@@ -48,13 +48,7 @@ _inherited: ContextVar[tuple[Evidence, ...]] = ContextVar("inherited_evidence", 
 
 @contextmanager
 def inherit_evidence(evidence: Iterable[Evidence]) -> Iterator[None]:
-    """Context manager in which a debate inherits the active pieces of an outer debate's evidence.
-
-    An inner debate whose input has its own ``given`` inherits nothing.
-
-    Args:
-        evidence: the evidence of the outer debate.
-    """
+    """A context in which a debate inherits an outer debate's active evidence, unless its input has ``given``."""
     pieces: list[Evidence] = [
         {**piece, "retrievals": [*piece["retrievals"], INHERITED]} for piece in active_evidence(evidence)
     ]
@@ -79,15 +73,7 @@ def as_outer_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
 
 
 def check_given(given: Any) -> list[Evidence]:
-    """Checks the texts given with a claim, and returns them as evidence without repetitions. Blocking.
-
-    Args:
-        given: a list of `GivenText`, or None for no texts. Fields that `GivenText` does not have are ignored.
-
-    Raises:
-        UserError: ``given`` does not have this form, a text has no visible characters, two different texts have the
-            same id, or there are too many texts or characters.
-    """
+    """Checks the texts given with a claim (`GivenText`), and returns them as evidence without repetitions; blocking."""
     if isinstance(given, list | tuple) and len(given) > MOST_GIVEN:
         raise _invalid_given_error(f"there are {len(given):,} texts")
     try:

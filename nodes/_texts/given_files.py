@@ -17,20 +17,7 @@ from moot.retrievers._files import FILE_SUFFIXES, READERS, read_text_file
 
 
 def read_given(given: str | Path) -> list[Any]:
-    """Reads a file or a web page as texts that can be given with a claim. Blocking.
-
-    Args:
-        given: a file, or an address that begins with http:// or https://.
-
-    Returns:
-        Objects of the form of `moot.nodes._texts.given.GivenText`: one per line of JSON Lines that is not blank, one
-        per page or section of a document, and a single object for plain text or Markdown.
-
-    Raises:
-        UserError: the file cannot be read, its kind is not supported, it is too large or too long, a line of JSON Lines
-            is not an object with a text, or the address is invalid or in a private network.
-        WorldError: the page cannot be fetched.
-    """
+    """Reads a file or an http(s) address as objects of the form of `GivenText`; blocking."""
     if not is_url(str(given)):
         return read_given_file(Path(given), Path(given).name)
     found = fetch(str(given))
@@ -40,15 +27,7 @@ def read_given(given: str | Path) -> list[Any]:
 
 
 def read_given_file(file: Path, name: str) -> list[Any]:
-    """Reads a file as `read_given` does. Blocking.
-
-    Args:
-        file: the file.
-        name: the file's name in errors, and the source of the texts; texts from JSON Lines keep their own sources.
-
-    Raises:
-        UserError: as for `read_given`.
-    """
+    """Reads a file as `read_given` does; ``name`` stands in errors and is the default source of the texts; blocking."""
     try:
         kind = None if file.suffix.lower() == ".jsonl" else kind_of(file)
         if kind:
@@ -69,11 +48,7 @@ def read_given_file(file: Path, name: str) -> list[Any]:
 
 
 def _check_size(name: str, texts: list[Any]) -> list[Any]:
-    """Returns the texts of a document if they are few and short enough to be given with a claim.
-
-    Raises:
-        UserError: there are too many texts or characters.
-    """
+    """Returns the texts of a document if they are few and short enough to be given with a claim."""
     size = sum(len(text["text"]) for text in texts)
     if len(texts) > MOST_GIVEN or size > LONGEST_GIVEN:
         raise UserError(

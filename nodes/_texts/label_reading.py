@@ -53,14 +53,8 @@ DENIED = re.compile(
 
 
 def read_label(task: Task, text: str) -> str | None:
-    """The label of a text; None if there is no clear label.
-
-    The label is the whole text or its beginning, follows its meaning, or is said in other words ("the claim is true",
-    "I think it is B"). If only the last line begins with words such as "Answer:", it decides, unless the lines before
-    it give another label. A label is not clear if the text denies it, only quotes it, says what another label says, or
-    names another label. All labels are read alike: words that deny one label may be what another label says
-    (`without_own_words`).
-    """
+    """The label of a text; None if it is not clear, for example because the text denies it or names another one."""
+    # A last line such as "Answer: B" decides, unless the lines before it give another label.
     if final := final_lines(text):
         label, others = read_label(task, final[1]), {read_label(task, line) for line in set(final[0])} - {None}
         if label is not None:
@@ -75,6 +69,7 @@ def read_label(task: Task, text: str) -> str | None:
     def denied_box(before: str, inside: str) -> bool:
         if (label := label_of(inside)) is None:
             return denies_box(before, inside)
+        # Words that deny one label may be what another label says.
         rest = without_own_words(words, label, fold_label(before))
         clause = without_own_words(words, label, fold_label(CONCLUDED.split(before)[-1]))
         return rest is None or clause is None or bool(REJECTED.search(rest) or UNBOXED.search(clause))

@@ -150,36 +150,28 @@ LEAD_IN = re.compile(
 
 
 def fold_label(text: str) -> str:
-    """A text normalised for comparing labels.
-
-    The result is in lower case and has no `MARKS` at its ends. Each run of spaces, dashes, ``_`` and ``/`` becomes a
-    single space.
+    """A text for comparing labels: in lower case, with single spaces for dashes, ``_`` and ``/``, stripped of
+    `MARKS`.
     """
     normal = unicodedata.normalize("NFKC", text).translate(DASHES).casefold()
     return re.sub(r"\s+", " ", normal.strip(MARKS)).strip(MARKS)
 
 
 def normal_option(text: str) -> str:
-    """A text normalised for comparing options.
-
-    The result is in NFKC and lower case, with single spaces and a hyphen for each minus sign. It has no ``*``,
-    backquote or ``$`` at its ends.
+    """A text for comparing options: in NFKC and lower case, with hyphens for minus signs, stripped of ``*`` and
+    ``$``.
     """
     normal = unicodedata.normalize("NFKC", text).replace("−", "-").strip(string.whitespace + "*`$")
     return re.sub(r"\s+", " ", normal).casefold()
 
 
 def spellings(task: Task) -> dict[str, str]:
-    """The task's labels by their folded spellings (`fold_label`).
-
-    The labels themselves are always included. Of the task's other spellings, those that two labels share are left out,
-    and those whose meaning folding could change, such as ``-0.5``. Folding cannot change the meaning of a spelling that
-    begins with a letter and has only letters, spaces and ``_ . , ' / -``.
-    """
+    """The task's labels by their folded spellings (`fold_label`), without other spellings that two labels share."""
     labels = {fold_label(label): label for label in task["labels"]}
     others: dict[str, str | None] = {}
     for spelling, label in task["spellings"].items():
         key = fold_label(spelling)
+        # Folding could change the meaning of others, such as ``-0.5``; they are left out.
         if re.fullmatch(r"[^\W\d]([^\W\d]|[\s_.,'/-])*", spelling):
             others[key] = label if others.get(key, label) == label else None
     return {k: v for k, v in others.items() if v is not None and k} | labels
@@ -197,26 +189,19 @@ _SENSE = re.compile(rf"(?<!\w)(?:{_OPEN}|{_SAID})")
 
 @dataclass(frozen=True)
 class LabelWords:
-    """The labels of a task, and the words that speak for each.
+    """The labels of a task, and the words that speak for each."""
 
-    Attributes:
-        known: the labels by their folded spellings (`spellings`).
-        options: the labels by their spellings, as `normal_option` normalises them.
-        letters: whether all labels are single letters, as for multiple choice.
-        written: the label by its folded spellings and meanings.
-        having: the labels for which each sense speaks: those that have it, or else the only label of unknown sense.
-        named: the only label whose whole name or meaning has a sense, by the sense.
-        pattern: matches a key of ``written``, or the words of a sense. If no option of a multiple-choice
-            question is "yes", "false" or the like, "is true" may be about anything, and is not matched.
-    """
-
-    known: dict[str, str]
-    options: dict[str, str]
-    letters: bool
-    written: dict[str, str]
+    known: dict[str, str]  # the labels by their folded spellings (`spellings`)
+    options: dict[str, str]  # the labels by their spellings, as `normal_option` normalises them
+    letters: bool  # whether all labels are single letters, as for multiple choice
+    written: dict[str, str]  # the label by its folded spellings and meanings
     having: dict[str, list[str]]
-    named: dict[str, str]
+    """The labels for which each sense speaks: those that have it, or else the only label of unknown sense."""
+    named: dict[str, str]  # the only label whose whole name or meaning has a sense, by the sense
     pattern: re.Pattern[str]
+    """Matches a key of ``written``, or the words of a sense; but "is true" may be about anything if no option of a
+    multiple-choice question is "yes", "false" or the like.
+    """
 
 
 @lru_cache(maxsize=256)
@@ -252,10 +237,7 @@ def label_words(task_json: str) -> LabelWords:
 
 
 def _senses_of(task: Task, label: str, *, partly: bool = True) -> set[str]:
-    """The senses of a label by its name and its meaning; empty if they are unknown.
-
-    ``partly`` says whether a word of the name may give its sense, as in "mostly true".
-    """
+    """The senses of a label by name and meaning; ``partly``: a word of the name may give its sense ("mostly true")."""
     choice = task["name"] != "labels" and len(label) == 1
     name, meaning = fold_label(label), fold_label(task["meanings"].get(label, ""))
     name, meaning = (meaning, "") if choice else (name, meaning)  # an option's text is its name
@@ -285,16 +267,13 @@ def _is_doubted(match: re.Match[str]) -> bool:
 
 
 def without_own_words(words: LabelWords, label: str, text: str) -> str | None:
-    """A folded text without the words that say what the label says, and without denials of what other labels say.
-
-    Each of these words is replaced by ``·``. The result is None if the text speaks for another label, or denies this
-    one. "Whether the claim is true" speaks for the label that leaves the claim open.
-    """
+    """A folded text with ``·`` for words that say this label or deny others; None if it denies this or says another."""
     rest, end = "", 0
     for match in words.pattern.finditer(text):
         written, before, after = match["written"], text[end : match.start()], None
         owners = [words.written[written]] if written else words.having[_sense_of(match)]
         denied, option = _is_denied(match), words.letters and written in words.known
+        # "Whether the claim is true" speaks for the label that leaves the claim open.
         if not option and _is_doubted(match):
             owners, denied = words.having["open"], False
         if label not in owners:

@@ -11,35 +11,20 @@ from moot.retrievers._search import STAND_IN, resolve
 
 
 def every_search_failed(corpora: Iterable[Reading], evidence: Iterable[Any]) -> bool:
-    """Whether a debate has searched, no search succeeded, and there is no other evidence, such as given texts.
-
-    A search that found nothing succeeded. So did the search of a fallback.
-
-    Args:
-        corpora: the readings of sources.
-        evidence: the debate's evidence.
-    """
+    """Whether a debate has searched, no search succeeded (finding nothing is a success), and there is no evidence."""
     found, failed = [*evidence], [bool(reading.get("failed")) for reading in corpora]
     return bool(failed) and all(failed) and not found
 
 
 def outage_of(document: Mapping[str, Any]) -> bool | None:
-    """Whether an outage of its sources ended a debate; False if a search succeeded, None if neither is the case.
-
-    Args:
-        document: a result document.
-    """
+    """Whether an outage of its sources ended a debate; False if a search succeeded, None if neither is the case."""
     if (document["error"] or {}).get("kind") == SOURCE_OUTAGE:
         return True
     return None if all(reading.get("failed") for reading in document["corpora"]) else False
 
 
 def found_nothing(document: Mapping[str, Any]) -> bool:
-    """Whether a debate has searched, no search failed, and there is no evidence at all.
-
-    Args:
-        document: a result document.
-    """
+    """Whether a debate has searched, no search failed, and there is no evidence at all."""
     corpora = document["corpora"]
     return bool(corpora) and not document["evidence"] and not any(reading.get("failed") for reading in corpora)
 
@@ -47,14 +32,7 @@ def found_nothing(document: Mapping[str, Any]) -> bool:
 def outage_error(
     corpora: Iterable[Reading], warnings: Iterable[Warned], corpus: str | None, *, ceiling_reached: bool
 ) -> WorldError:
-    """The error of a debate whose searches all failed, with the words of each source.
-
-    Args:
-        corpora: the readings of sources.
-        warnings: the debate's warnings.
-        corpus: the debate's corpus; None for no corpus.
-        ceiling_reached: whether a ceiling ended a search.
-    """
+    """The error of a debate whose searches all failed, with the words of each source."""
     if ceiling_reached:
         return WorldError("A ceiling was reached before a source answered. Raise it.", kind=BUDGET_EXHAUSTED)
     readings = [*corpora]
@@ -77,12 +55,7 @@ def outage_error(
 
 
 def reasons_to_replace(names: Iterable[str], corpus: str | None) -> str:
-    """Why sources cannot be searched under their names, in sentences; empty if all can.
-
-    Args:
-        names: names of sources.
-        corpus: the corpus for names without ``:CORPUS``; None for no corpus.
-    """
+    """Why sources cannot be searched under their names, in sentences; empty if all can."""
     kinds = {name: resolve(name, corpus)[0] for name in names}
     lacking = [f"`{name}`" for name, kind in kinds.items() if kind == STAND_IN and name not in (STAND_IN, "web")]
     reasons = [f"No corpus is set for {' and '.join(lacking)}."] if lacking else []

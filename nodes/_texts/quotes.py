@@ -57,13 +57,10 @@ Each of these is one word: can't, well-known, 2.5, 1,000, 10:30, 5–10, -5, -$5
 
 @dataclass(frozen=True)
 class FoldedText:
-    """A text normalised for comparison, with the offsets of each character in the original text.
-
-    In ``text`` a single hyphen is ``-``, and a dash or a run of hyphens is ``—``. A hyphen between letters joins two
-    words, but a dash does not.
-    """
+    """A text normalised for comparison, with the offsets of each character in the original text."""
 
     text: str
+    """A single hyphen is ``-``, and a dash or a run of hyphens is ``—``: hyphens join two words, dashes do not."""
     spans: list[tuple[int, int]]
 
     @cached_property
@@ -73,10 +70,7 @@ class FoldedText:
 
     @cached_property
     def edges(self) -> list[bool]:
-        """For each position, whether a quote may begin or end there.
-
-        A quote never begins or ends inside a word, or inside a character of the original text.
-        """
+        """For each position, whether a quote may begin or end there: never inside a word or an original character."""
         inner = [a != b for a, b in zip(self.spans, self.spans[1:], strict=False)]
         edges = [True, *inner, True]
         for word in WORD.finditer("".join(map(_char_class, self.text))):
@@ -84,10 +78,7 @@ class FoldedText:
         return edges
 
     def find(self, words: str) -> tuple[int, int] | None:
-        """The start and the exclusive end, in the original text, of the first occurrence of normalised words.
-
-        None if no occurrence begins and ends where `edges` allows it.
-        """
+        """The span, in the original text, of the first occurrence of normalised words between two `edges`, or None."""
         text, edges, size = self.plain, self.edges, len(words)
         first = text.find(words)
         for i in range(first, len(text) - size + 1) if first >= 0 else ():
@@ -98,20 +89,9 @@ class FoldedText:
 
 
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
-    """The first occurrence of a quote in a text.
-
-    A match starts and ends at word boundaries. A quote without a letter or a digit has no match. Quotation marks around
-    the quote are ignored if the text does not have them. The brackets ‹ and › match < and >, because prompts show ‹ and
-    › in place of < and >.
-
-    Args:
-        quote: the quote.
-        text: the text to search.
-
-    Returns:
-        The start and the exclusive end of the quote in the text, in code points; None if there is no match.
-    """
+    """The start and exclusive end, in code points, of the first occurrence of a quote in a text, at word boundaries."""
     found = _find_folded(quote, text)
+    # Prompts show ‹ and › in place of < and >.
     if found is None and not {"‹", "›"}.isdisjoint(quote):
         return _find_folded(quote.translate(BRACKETS), text.translate(BRACKETS))
     return found
@@ -232,15 +212,12 @@ def _check_citation(quote: Quote, text: str | None, shown: Collection[str]) -> C
 
 
 def text_hash(text: str) -> str:
-    """``sha256:`` and the hexadecimal digest of a text's UTF-8. It identifies the text to which offsets refer."""
+    """``sha256:`` and the hexadecimal digest of a text's UTF-8, to identify the text to which offsets refer."""
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def missing_quote_fault(citations: Sequence[Citation]) -> str:
-    """The error message if no citation is verified; empty if a citation is verified.
-
-    The message names at most three faults.
-    """
+    """The error message if no citation is verified, with at most three faults; empty if a citation is verified."""
     if any(c["verified"] for c in citations):
         return ""
     wrong = "; ".join(fault for _, fault in citation_warnings(citations[:3])) or "there are none"

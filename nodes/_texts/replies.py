@@ -36,10 +36,7 @@ class Reply(BaseModel):
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """Parses a text without JSON into objects of field values.
-
-        The list is empty, unless a subclass accepts such texts.
-        """
+        """Parses a text without JSON into objects of field values; none, unless a subclass accepts such texts."""
         return []
 
 
@@ -106,13 +103,10 @@ class VerdictsReply(Reply):
 
 
 class QuestionsReply(Reply):
-    """Questions that an answer would fit.
-
-    ``noncommittal`` says whether the answer is evasive; it is null if the model does not say.
-    """
+    """Questions that an answer would fit."""
 
     questions: list[Text]
-    noncommittal: Annotated[bool | None, WithJsonSchema({"type": "boolean"})]
+    noncommittal: Annotated[bool | None, WithJsonSchema({"type": "boolean"})]  # None if the model does not say
 
     @model_validator(mode="before")
     @classmethod
@@ -128,15 +122,8 @@ def _scalar_as_text(value: Any) -> Any:
 def answer_reply(
     task: Task, *, direct: bool = False, confidence: bool = False, may_abstain: bool = False
 ) -> type[AnswerReply]:
-    """The class of replies whose ``answer`` is an answer of the task.
-
-    Args:
-        task: the form of an answer.
-        direct: whether the answer comes before its reasons. If so, the class has the fields of `AnswerReply`, but is
-            not a subclass of it.
-        confidence: whether the reply has a ``confidence`` from 0 to 1.
-        may_abstain: as for `read_answer`.
-    """
+    """The class of replies whose ``answer`` is an answer of the task; if ``direct``, it comes before its reasons."""
+    # A direct reply has the fields of `AnswerReply`, but its class is not a subclass of it.
     return _answer_reply(_reply_key(task), direct, confidence, may_abstain)
 
 
@@ -189,12 +176,7 @@ class FinalReply(Reply):
 
 
 def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
-    """The class of the final reply, whose ``answer`` must be the same as a given answer (`same_answer`).
-
-    Args:
-        task: the form of an answer.
-        given: the debaters' answers. If it is empty, every answer of the task is valid.
-    """
+    """The class of the final reply, whose ``answer`` must equal a given one (`same_answer`), if any is given."""
     return _final_reply(_reply_key(task), tuple(dict.fromkeys(given)))
 
 
@@ -228,15 +210,10 @@ NOT_FOUND = re.compile(
 
 
 def _as_numbers(value: Any) -> Any:
-    """A value such as "1 and 3" as a list of numbers; "none found" gives an empty list.
-
-    A value that cannot be read is returned unchanged.
-
-    Raises:
-        ValueError: the value is a list that contains a truth value or another list.
-    """
+    """A value such as "1 and 3" or "none found" as a list of numbers; others are returned unchanged."""
     if isinstance(value, list):
         if any(isinstance(item, bool | list) for item in value):
+            # A validator of Pydantic, for which this is an invalid reply.
             raise ValueError("contains something that is not a number")
         read = [_as_numbers(item) for item in value]
         return [n for part in read for n in part] if all(isinstance(part, list) for part in read) else value
@@ -260,11 +237,7 @@ class SelectReply(Reply):
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
-        """Parses numbers in square brackets, ``[]`` as the whole text, or a phrase which says that no item helps.
-
-        All other texts are rejected, and the result is an empty list. A text with numbers in brackets is also rejected
-        if it has a negation. A text with a phrase is also rejected if it has a digit.
-        """
+        """Parses numbers in square brackets, ``[]`` as the whole text, or a phrase which says that no item helps."""
         numbers = re.findall(r"\d{1,9}", " ".join(BRACKETS.findall(text)))
         if numbers:
             usable = not NEGATION.search(text)
@@ -275,10 +248,7 @@ class SelectReply(Reply):
 
 @lru_cache(maxsize=256)
 def select_reply(size: int, most: int) -> type[SelectReply]:
-    """The class of replies that select at most ``most`` of ``size`` items.
-
-    The class accepts invalid and surplus numbers; the caller drops them.
-    """
+    """The class of replies that select at most ``most`` of ``size`` items; callers drop invalid and surplus numbers."""
     item = {"type": "integer", "minimum": 1, "maximum": size}
     schema = WithJsonSchema({"type": "array", "items": item, "minItems": 0, "maxItems": most})
     kind = Annotated[list[int], BeforeValidator(_as_numbers), schema]
@@ -332,10 +302,7 @@ class SameReply(Reply):
 
 @lru_cache(maxsize=64)
 def verdicts_reply(count: int) -> type[VerdictsReply]:
-    """The class of replies with one verdict for each of ``count`` statements, sorted by index.
-
-    Every index from 0 to ``count - 1`` must occur exactly once.
-    """
+    """The class of replies with exactly one verdict for each of ``count`` statements, sorted by index."""
 
     def check_complete(verdicts: list[StatementVerdict]) -> list[StatementVerdict]:
         given = sorted(v.index for v in verdicts)
@@ -363,10 +330,7 @@ def _schema_text(reply: type[Reply]) -> str:
 
 
 def reply_schema(reply: type[Reply]) -> dict[str, Any]:
-    """The JSON schema of a class of replies, by the rules of strict structured output.
-
-    Titles, descriptions and default texts are left out.
-    """
+    """A class's JSON schema, by the rules of strict structured output, without titles and descriptions."""
     schema: dict[str, Any] = json.loads(_schema_text(reply))
     return schema
 
@@ -385,21 +349,13 @@ def _strict_schema(node: Any) -> Any:
 
 
 def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) -> dict[str, Any]:
-    """A class's JSON schema with more limits, for endpoints that turn schemas into grammars, such as llama.cpp.
-
-    The grammar forces a weak model to end its texts and lists, to give one verdict per index in order, and to cite only
-    evidence that it was shown. A number between two bounds must be one of 21 values at equal distances.
-
-    Args:
-        reply: the class of replies.
-        evidence_ids: the ids that may be cited.
-        longest: maximum number of characters of a text. The fields ``quote``, ``reason``, ``query`` and ``answer`` have
-            fixed limits instead.
-    """
+    """A class's JSON schema with more limits, for endpoints that turn schemas into grammars, such as llama.cpp."""
     schema = reply_schema(reply)
     parts = schema.pop("$defs", {})
     shorter = {"quote": 60, "reason": 40, "query": 100, "answer": 60}
 
+    # The grammar forces a weak model to end its texts and lists, to give one verdict per index in order, and to cite
+    # only evidence that it was shown.
     def tighten(node: dict[str, Any], name: str) -> dict[str, Any]:
         node = parts[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
         if "anyOf" in node:

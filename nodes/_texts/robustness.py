@@ -75,16 +75,7 @@ class Robustness(TypedDict):
 def checks_of(
     evidence: Sequence[Evidence], names: Mapping[str, str], quoted: Mapping[str, Sequence[str]], cited: Sequence[str]
 ) -> list[Check]:
-    """The checks of a verdict, each with its evidence; empty if there is no evidence.
-
-    The most informative checks come first. None of them has an answer yet.
-
-    Args:
-        evidence: the evidence of the deciding step.
-        names: the origin of each piece, by the piece's id.
-        quoted: the verified quotes from each origin, by the origin's name.
-        cited: the origins that the verdict cites; the checks that remove a single one of them come first.
-    """
+    """The checks of a verdict without answers, the most informative first; ``names`` has the pieces' origins by id."""
     ids = [piece["id"] for piece in evidence]
     every = list(dict.fromkeys(names[id] for id in ids))
     ordered = [name for name in dict.fromkeys([*cited, *every]) if name in every]
@@ -114,12 +105,7 @@ def checks_of(
 
 
 def state_same_fact(quotes: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether a quote from one origin states the same fact as a quote from another, judged by common words.
-
-    Args:
-        quotes: quotes from one origin.
-        others: quotes from another origin.
-    """
+    """Whether a quote from one origin states the same fact as a quote from another, judged by common words."""
     return any(overlap(a, b) >= SAME_FACT for a in map(content_words, quotes) for b in map(content_words, others))
 
 
@@ -129,12 +115,9 @@ def content_words(quote: str) -> set[str]:
 
 
 def overlap(one: set[str], other: set[str]) -> float:
-    """The share of the smaller set's words that are in both sets, from 0 to 1.
-
-    The share is 0 if fewer than `FEWEST_WORDS` words are in both sets. It is also 0 if both sets have figures (words
-    with a digit) but none in common: "5.2 per cent in March" and "6.1 per cent in June" are different facts.
-    """
+    """The share of the smaller set's words that are in both sets; 0 if fewer than `FEWEST_WORDS` words are in both."""
     figures = [{word for word in words if any(map(str.isdigit, word))} for words in (one, other)]
+    # "5.2 per cent in March" and "6.1 per cent in June" are different facts.
     if all(figures) and not figures[0] & figures[1]:
         return 0.0
     common = len(one & other)
@@ -142,19 +125,12 @@ def overlap(one: set[str], other: set[str]) -> float:
 
 
 def robustness_result(step: Literal["judge", "answer"], checks: Sequence[Check], not_asked: int) -> Robustness:
-    """The result of the checks.
-
-    If the check with all evidence does not give the verdict, ``holds`` is None, and ``falls_without`` is empty.
-
-    Args:
-        step: the repeated step.
-        checks: the checks that were made.
-        not_asked: the number of checks that ``robustness_calls`` left out.
-    """
+    """The result of the checks; ``not_asked`` counts those that ``robustness_calls`` left out."""
     single = [one for one in checks if one["kind"] == "origin"]
     falls = [one["without"][0] for one in single if one["same"] is False]
     known = not_asked == 0 and all(one["same"] is not None for one in single)
     holds = False if falls else (True if known and single else None)
+    # If the step does not even give the verdict with all evidence, the other checks say nothing.
     if any(one["kind"] == "all" and one["same"] is not True for one in checks):
         holds, falls = None, []
     found: Robustness = {
@@ -169,12 +145,7 @@ def robustness_result(step: Literal["judge", "answer"], checks: Sequence[Check],
 
 
 def result_sentences(found: Robustness) -> list[str]:
-    """The result in sentences.
-
-    The first sentence says whether the verdict stays the same if any one source is removed, or that this is unknown. It
-    is the only sentence if the check with all evidence does not give the verdict. If there are no checks, the only
-    sentence says that there is no evidence to remove.
-    """
+    """The result in sentences; the first says whether the verdict holds without any one source, if that is known."""
     by_kind = {kind: [one for one in found["checks"] if one["kind"] == kind] for kind in ("all", "origin", "pair")}
     again = {one["kind"]: one["same"] for one in found["checks"] if one["kind"] in ("reversed", "no_evidence")}
     unknown = sum(one["same"] is None for one in found["checks"])

@@ -65,62 +65,34 @@ _CITED = re.compile(r"^(?:\[this quote[^\]]*\] )?(\S{1,64}): ", re.MULTILINE)
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """A part of a prompt's text that may be left out.
-
-    ``start`` and ``end`` (exclusive) are its offsets in that text. For evidence, ``place`` is the position in its list,
-    from 1; for a round, it is the round's number. ``series`` is the debate of a round in a trial's record: ``first`` or
-    ``second``.
-    """
+    """A part of a prompt's text that may be left out; ``start`` and ``end`` (exclusive) are offsets in that text."""
 
     kind: Literal["evidence", "round"]
     start: int
     end: int
     text: str
-    place: int
+    place: int  # of evidence, the position in its list, from 1; of a round, its number
     id: str = ""
-    series: str = ""
+    series: str = ""  # the debate of a round in a trial's record: ``first`` or ``second``
 
 
 @dataclass(frozen=True)
 class ShortenedTexts:
-    """Texts that were shortened to a limit, if possible.
-
-    Attributes:
-        texts: the shortened texts, in the given order.
-        evidence_left_out: number of pieces of evidence left out.
-        in_part: number of pieces of evidence shown in part.
-        of_evidence: number of all pieces of evidence; 0 if the texts were not too long.
-        rounds_left_out: the numbers of the rounds left out.
-        of_rounds: number of all rounds; 0 if the texts were not too long.
-        reasons_cut: number of reasons and arguments shown in part, plus the number of elements other than evidence that
-            `drop_elements` left out.
-        ids: ids of the pieces of evidence left out, without ids that the remaining text cites.
-        size: number of bytes of the texts; above the limit if they could not be shortened enough.
-    """
+    """Texts, in the given order, that were shortened to a limit, if possible; and what was left out, as numbers."""
 
     texts: list[str]
     evidence_left_out: int = 0
-    in_part: int = 0
-    of_evidence: int = 0
-    rounds_left_out: list[int] = field(default_factory=list)
-    of_rounds: int = 0
-    reasons_cut: int = 0
-    ids: list[str] = field(default_factory=list)
-    size: int = 0
+    in_part: int = 0  # pieces of evidence shown in part
+    of_evidence: int = 0  # all pieces of evidence; 0 if the texts were not too long
+    rounds_left_out: list[int] = field(default_factory=list)  # their numbers
+    of_rounds: int = 0  # all rounds; 0 if the texts were not too long
+    reasons_cut: int = 0  # reasons and arguments shown in part, and elements that `drop_elements` left out
+    ids: list[str] = field(default_factory=list)  # of evidence left out, without ids that the remaining text cites
+    size: int = 0  # bytes of the texts; above the limit if they could not be shortened enough
 
 
 def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = None) -> ShortenedTexts:
-    """Shortens a prompt's texts to a limit.
-
-    Args:
-        texts: the data of a prompt, or of each message of a conversation.
-        most: maximum number of bytes of UTF-8 of all texts together.
-        ranks: ranks of evidence by id; 1 is best. Pieces without a rank are ranked by the words that they share with
-            the claim, or by their place if there is no claim.
-
-    Returns:
-        The texts. They are longer than the limit if they cannot be shortened enough.
-    """
+    """Shortens the texts of a prompt, if possible, to ``most`` bytes of UTF-8 together; rank 1 is the best."""
     if (size := sum(map(bytes_of, texts))) <= most:
         return ShortenedTexts(list(texts), size=size)
     lists = [list(lists_of(text)) for text in texts]
@@ -132,6 +104,7 @@ def shorten(texts: Sequence[str], most: int, ranks: Mapping[str, int] | None = N
             newest[unit.series] = max(unit.place, newest.get(unit.series, 0))
         pieces += [unit for unit in group if unit.kind == "evidence"]
         old += [unit for unit in group if unit.kind == "round" and unit.place < newest[unit.series]]
+    # Pieces without a rank are ranked by the words that they share with the claim.
     known = {**_ranks_by_claim(texts, [unit for unit in pieces if unit.id not in (ranks or {})]), **(ranks or {})}
     pieces.sort(key=lambda unit: (unit.id not in cited, known.get(unit.id, unit.place)))
     shown = cited & {unit.id for unit in pieces}
@@ -159,19 +132,11 @@ def _ranks(claim: str, texts: tuple[str, ...]) -> list[int]:
 
 
 def drop_elements(made: ShortenedTexts, most: int) -> ShortenedTexts:
-    """Leaves out whole elements of texts that are still too long after `shorten`.
-
-    Pieces of evidence are left out first, from the last piece to the first. The other elements follow in their order in
-    the texts. In the worst case, only text outside of these elements remains, such as the claim. This function is used
-    only if a ceiling leaves too little for the prompt.
-
-    Args:
-        made: from `shorten`.
-        most: maximum number of bytes of UTF-8 of all texts together.
-    """
+    """Leaves out whole elements of texts that are still too long for a ceiling after `shorten`, evidence first."""
     found = [(at, element) for at, text in enumerate(made.texts) for element in _ELEMENT.finditer(text)]
     evidence = [one for one in found if one[1][1] in EVIDENCE]
     gone, over = [], made.size - most
+    # In the worst case, only text outside of these elements remains, such as the claim.
     for at, element in [*reversed(evidence), *(one for one in found if one[1][1] not in EVIDENCE)]:
         if over <= 0:
             break
@@ -201,17 +166,7 @@ def _shorten_to(
     aim: int,
     size: int,
 ) -> ShortenedTexts:
-    """Shortens the texts to about ``aim`` bytes; the notes on gaps may make them longer.
-
-    Args:
-        texts: the texts.
-        lists: the lists of units in each text.
-        pieces: the pieces of evidence, the best first.
-        only_cited: the id of the only cited piece; empty if there is no such piece.
-        old: the rounds that may be left out.
-        aim: the number of bytes to aim at.
-        size: the number of bytes of all texts.
-    """
+    """Shortens the texts to about ``aim`` bytes; the notes on gaps may make them longer."""
     evidence_size, rounds_size = sum(_size(unit) for unit in pieces), sum(_size(unit) for unit in old)
     room = aim - (size - evidence_size - rounds_size)
     allotted = _allot_bytes(pieces, only_cited, max(room - rounds_size, min(evidence_size, int(aim * EVIDENCE_SHARE))))
@@ -253,14 +208,11 @@ def _size(unit: Unit) -> int:
 
 
 def _allot_bytes(pieces: Sequence[Unit], only_cited: str, room: int) -> dict[Unit, int]:
-    """Allots bytes to pieces, the best first; a piece with fewer bytes than its size is shown in part.
-
-    Pieces that are not in the result are left out. ``only_cited`` is the id of the only cited piece, or empty. This
-    piece may take all the space, because a verdict may depend on its text.
-    """
+    """Allots bytes to pieces, the best first; pieces with too few are shown in part, and those without are left out."""
     allotted: dict[Unit, int] = {}
     half = room if len(pieces) == 1 else room // 2
     for unit in pieces:
+        # The only cited piece may take all the space, because a verdict may depend on its text.
         given = min(_size(unit), room if unit.id == only_cited else half, room)
         if given < min(_size(unit), FEWEST_PART_BYTES):
             break
@@ -321,12 +273,8 @@ def _rounds_in_words(numbers: Sequence[int], series: str = "") -> str:
 
 
 def _reasons_limit(texts: Sequence[str], over: int) -> tuple[int, int, int]:
-    """Finds the highest limit for reasons and arguments that saves ``over`` bytes in total.
-
-    If no limit saves that much, the limit is `FEWEST_REASONS_BYTES`.
-
-    Returns:
-        The limit of each text in bytes, the number of bytes saved, and the number of texts cut.
+    """The highest limit (bytes) for reasons that saves ``over`` bytes, if any does, the bytes saved, and the texts
+    cut.
     """
     sizes = sorted((bytes_of(found[3]) for text in texts for found in _REASONS.finditer(text)), reverse=True)
     longest, saved = max([FEWEST_REASONS_BYTES, *sizes]), 0
@@ -362,11 +310,7 @@ def _beginning(text: str, most: int) -> str:
 
 
 def lists_of(text: str) -> Iterator[list[Unit]]:
-    """The lists in a text. A list is a run of adjacent units: pieces of evidence, rounds, or lines of a record.
-
-    Args:
-        text: data of a prompt.
-    """
+    """The lists in a text: runs of adjacent pieces of evidence, rounds, or lines of a record."""
     group: list[Unit] = []
     for found in _ELEMENT.finditer(text):
         below = group and text[group[-1].end : found.start()] == "\n"
@@ -391,14 +335,11 @@ def lists_of(text: str) -> Iterator[list[Unit]]:
 
 
 def _unit(found: re.Match[str], text: str) -> Unit | None:
-    """The unit of an element; None if the element cannot be left out as a whole.
-
-    If an answer stands directly below the heading of a round, its unit begins at the heading. Pieces of evidence get
-    their ``place`` later.
-    """
+    """The unit of an element, with a round's heading directly above it; None if it must not be left out as a whole."""
     attributes = dict(_ATTRIBUTE.findall(found[2] or ""))
     start, end = found.span()
     if found[1] in EVIDENCE:
+        # `lists_of` sets its place.
         return Unit("evidence", start, end, found[0], 0, attributes["id"]) if "id" in attributes else None
     if (number := attributes.get("number" if found[1] == "step" else "round")) is not None:
         return Unit("round", start, end, found[0], int(number))
@@ -408,10 +349,7 @@ def _unit(found: re.Match[str], text: str) -> Unit | None:
 
 
 def _lines(found: re.Match[str]) -> list[Unit]:
-    """The units of a record, one for each line that names a round; empty if the element is not a record.
-
-    A line without a round belongs to the line before it.
-    """
+    """The units of a record, one for each line that names a round and the lines below it that do not; else empty."""
     if found[1] not in LINES:
         return []
     starts = [line for line in _LINE.finditer(found[3]) if line.start() == 0 or found[3][line.start() - 1] == "\n"]
@@ -424,13 +362,7 @@ def _lines(found: re.Match[str]) -> list[Unit]:
 
 
 def cited_in(text: str) -> Iterator[str]:
-    """The ids of evidence that answers and arguments in a prompt's data cite, without fabricated ids.
-
-    An id may come several times.
-
-    Args:
-        text: data of a prompt.
-    """
+    """The ids of evidence, some several times, that a prompt's answers and arguments cite, without fabricated ids."""
     for citations in _CITATIONS.finditer(text):
         yield from _CITED.findall(citations[1])
     for cites in _CITES.findall(text):

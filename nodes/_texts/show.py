@@ -19,7 +19,7 @@ from moot.retrievers._normalise import WEB_SEARCHES
 
 
 def show_claim(claim: str, task: Task) -> str:
-    """The claim or the question. Its speaker and date, if known, follow as separate data."""
+    """The claim or the question, then its speaker and date, if known, as separate data."""
     return "\n".join(filter(None, (as_data(task["subject"], claim), show_origin(task))))
 
 
@@ -35,7 +35,7 @@ NOT_LOOKED_FOR = "(none: no search was made)"
 
 
 class RankedText(str):
-    """A text with evidence. ``ranks`` has the best rank of each piece that a search ranked, by the piece's id."""
+    """A text with evidence; ``ranks`` has the best rank of each piece that a search ranked, by the piece's id."""
 
     ranks: Mapping[str, int]
 
@@ -45,19 +45,12 @@ def show_evidence(
     nothing: str = NOTHING,
     about: Callable[[Evidence], Mapping[str, str]] = lambda piece: {},
 ) -> str:
-    """The active pieces of evidence, each with its id; if there are none, ``nothing``.
-
-    If the prompt is too long, `shorten` uses the ranks of the pieces to choose which pieces it leaves out.
-
-    Args:
-        evidence: the evidence; pieces that are not active are not shown.
-        nothing: the text that says why there is no evidence.
-        about: takes a piece, and returns further attributes of its tag. Their values must come from moot itself,
-            because free text could forge a tag.
-    """
+    """The active pieces of evidence, each with its id; if there are none, ``nothing``."""
     shown = active_evidence(evidence)
+    # Values from ``about`` must come from moot itself, because free text could forge a tag.
     blocks = (as_data("evidence", _piece_text(piece), id=piece["id"], **about(piece)) for piece in shown)
     text = RankedText(join_blocks(blocks, empty=nothing))
+    # `shorten` leaves out the last ranks first.
     text.ranks = {piece["id"]: rank for piece in shown if (rank := best_rank(piece, 0))}
     return text
 
@@ -68,25 +61,15 @@ def best_rank(piece: Evidence, place: int) -> int:
 
 
 def show_given(evidence: Iterable[Evidence]) -> str:
-    """The given evidence (see `given_evidence`) under a heading, for prompts that show no other evidence.
-
-    Empty if there is none.
-    """
+    """The given evidence (`given_evidence`) under a heading, for prompts that show no other; empty if there is none."""
     given = given_evidence(evidence)
     return f"Evidence that is given:\n{show_evidence(given)}" if given else ""
 
 
 def without_web_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
-    """All pieces, with empty titles for those whose first retrieval was a web search.
-
-    The source that stands for ``web`` without a key counts as a web search. But pieces from Wikipedia keep their
-    titles, because these are not headlines.
-
-    Args:
-        pool: the pieces.
-        corpora: the readings of sources; each names the requested source and the source that was used.
-    """
+    """All pieces, with empty titles for those that a web search (or what stood in for it) retrieved first."""
     asked = ("web", *WEB_SEARCHES)
+    # Titles from Wikipedia stay, because they are not headlines.
     searched = {reading["retriever"] for reading in corpora if reading["requested"] in asked} - {"wikipedia"}
     return [{**p, "title": ""} if p["retrievals"][0]["retriever"] in searched else p for p in pool]
 
@@ -110,23 +93,14 @@ def _piece_text(piece: Evidence) -> str:
 def show_answers(
     turns: Iterable[Turn], *, heading: str = "", confidence: bool = False, evidence_ids: bool = False
 ) -> str:
-    """Answers of debaters under a heading; empty if there are none.
-
-    If the answers are of several rounds, each answer has the number of its round. Reasons and checked citations have
-    separate tags, which only moot can write. So a model cannot forge a citation in its reasons.
-
-    Args:
-        turns: the turns with the answers.
-        heading: the heading; empty for none.
-        confidence: whether to show confidences.
-        evidence_ids: whether to show the ids of the evidence that each debater had.
-    """
+    """Answers of debaters under a heading; empty if there are none."""
     turns = list(turns)
     several = len({turn["round"] for turn in turns}) > 1
     blocks = []
     for turn in turns:
         by = {"by": turn["agent"]} | ({"round": str(turn["round"])} if several else {})
         had = {"evidence": ", ".join(turn.get("evidence_ids") or []) or "none"} if evidence_ids else {}
+        # Reasons and checked citations have separate tags, which only moot can write: reasons cannot forge a citation.
         blocks.append(enclose("answer", _answer_lines(turn, confidence), **by, **had))
     return "\n".join([heading, *blocks] if heading else blocks) if blocks else ""
 
@@ -137,7 +111,7 @@ def show_opponents(turns: Iterable[Turn]) -> str:
 
 
 def show_remarks(turns: Iterable[Turn]) -> str:
-    """A person's remarks and questions; before each question, the draft of the verdict. Empty if there are none."""
+    """A person's remarks and questions, each question after the draft of the verdict; empty if there are none."""
     blocks = []
     for turn in turns:
         if remark := turn.get("remark"):
@@ -170,12 +144,7 @@ def show_own_answer(turn: Turn | None) -> str:
 
 
 def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
-    """The answers of a round by group, each answer with its reasons and confidence; the largest group comes first.
-
-    Args:
-        turns: the turns of the round.
-        groups: the group of each turn's answer. A turn without a group (None) is not shown, but counts in the total.
-    """
+    """The answers of a round by group, the largest first; a turn without a group only counts in the total."""
     found = sorted({g for g in groups if g is not None}, key=lambda g: -groups.count(g))
     parts = []
     for group in found:
@@ -186,10 +155,7 @@ def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
 
 
 def show_heard(turns: Iterable[Turn]) -> str:
-    """Summaries of the last round, and reviews of the speaker's answer, under headings.
-
-    Turns with another ``outcome`` than ``ok`` are not shown. The text is empty if nothing is left to show.
-    """
+    """Summaries of the last round, and reviews of the speaker's answer, under headings; only turns that are ``ok``."""
     usable = [turn for turn in turns if turn.get("outcome") == "ok"]
     summaries = [as_data("summary", str(turn["summary"]), by=turn["agent"]) for turn in usable if "summary" in turn]
     reviews = [_review_block(turn) for turn in usable if "comment" in turn]
@@ -219,7 +185,7 @@ def show_citations(citations: Iterable[Citation]) -> list[str]:
 
 
 def _citation_line(citation: Citation) -> str:
-    """A citation on one line. A failed check is at the start of the line, where no id or quote can imitate it."""
+    """A citation on one line; a failed check is at its start, where no id or quote can imitate it."""
     id, quote = _one_line(citation["evidence_id"]), _one_line(citation["quote"])
     if citation["fabricated"]:
         return f"[the agent that cites this id was never shown it] {id}: {quote}"
@@ -231,10 +197,7 @@ def _one_line(text: str) -> str:
 
 
 def show_history(turns: Sequence[Turn]) -> str:
-    """A debate's answers by round.
-
-    If any debater had evidence, each answer shows the ids of the evidence that its debater had.
-    """
+    """A debate's answers by round, with the ids of each debater's evidence if any debater had evidence."""
     rounds = sorted({turn["round"] for turn in turns})
     had = any(turn.get("evidence_ids") for turn in turns)
     return "\n\n".join(
@@ -251,12 +214,7 @@ MEASURES = {
 
 
 def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterable[Turn] = ()) -> str:
-    """Average scores of each debater under a heading that explains them; empty if no score is known.
-
-    Args:
-        scores: the averages by debater and measure, from 0 to 1; None if a measure is not known in any round.
-        turns: the answers that were scored; if given, each average is shown with its number of rounds.
-    """
+    """Average scores of each debater, from 0 to 1, under a heading; empty if no score is known."""
     known = Counter((t["agent"], name) for t in turns for name, v in t.get("scores", {}).items() if v is not None)
 
     def mean_text(agent: str, name: str, value: float | None) -> str:
@@ -284,15 +242,7 @@ def show_why(
     low: Sequence[tuple[str, str, float | None, float]] | None,
     unsupported: Iterable[tuple[str, str]] = (),
 ) -> str:
-    """The reason for another round, for prompts of debaters that search again.
-
-    Args:
-        votes: the votes of the last round.
-        low: None if the answers are not the same. If they are the same: the scores that are too low to end the debate,
-            each as debater, name, value and threshold. Empty if no score is too low, but all rounds are held anyway.
-        unsupported: the statements that lower a faithfulness score, each as debater and statement. They are shown only
-            if a score is too low.
-    """
+    """The reason for another round; ``low`` has the scores that are too low, or is None if the answers differ."""
     lines = [f"{vote['agent']}: {_one_line(vote['answer'] or '(no valid answer)')}" for vote in votes]
     answers = as_data("answers", "\n".join(lines))
     if low is None:
@@ -313,10 +263,7 @@ def show_why(
 
 
 def score_and_threshold(value: float | None, threshold: float) -> str:
-    """A score compared with its threshold.
-
-    Both have two decimals, or more if the threshold or the difference needs them.
-    """
+    """A score compared with its threshold, with two decimals, or more if the threshold or the difference needs them."""
     decimals = max(2, len(f"{Decimal(repr(threshold)):f}".partition(".")[2]))
     if value is None:
         return f"unknown (needs {threshold:.{decimals}f})"

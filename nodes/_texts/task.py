@@ -48,14 +48,11 @@ LONGEST_OPTION = 2000
 
 @dataclass(frozen=True)
 class KnownTask:
-    """A predefined task.
-
-    ``about`` is the task's description in lists of tasks. ``labels`` are triples: label, meaning, other spellings.
-    """
+    """A predefined task."""
 
     kind: Literal["labels", "choice", "short_answer", "number", "expression"]
-    about: str
-    labels: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    about: str  # the description in lists of tasks
+    labels: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # label, meaning, other spellings
 
 
 def _claim_task(about: str, supported: str, refuted: str, unsettled: str | None = None, *more: Any) -> KnownTask:
@@ -176,18 +173,15 @@ QUESTION_MARKS = tuple("?\u037e؟፧᥅‽⁇⁈⁉❓❔⳺⳻⸮⹔꘏꛷꫱�
 
 
 def is_question(text: str) -> bool:
-    """Whether a text ends with a question mark of any script.
-
-    The characters in `AROUND_QUESTION` are ignored at both ends. So are brackets and quotation marks that enclose the
-    whole text. A sentence that ends with a quoted question is not a question. In Greek, a semicolon is a question mark.
-    In Armenian, the question mark is on the question word, so it may be anywhere in the last sentence.
-    """
+    """Whether a text ends with a question mark of any script, apart from marks that enclose the whole text."""
     body = text.strip(AROUND_QUESTION)
     while len(body) > 1 and _is_pair(body[0], body[-1]):
         body = body[1:-1].strip(AROUND_QUESTION)
+    # In Greek, a semicolon is a question mark.
     if body.endswith(";"):
         last = next(filter(str.isalpha, reversed(body)), "")
         return bool(last) and unicodedata.name(last, "").startswith("GREEK")
+    # In Armenian, the mark is on the question word, so it may be anywhere in the last sentence.
     return body.endswith(QUESTION_MARKS) or "՞" in body.rstrip("։:.").rpartition("։")[2]
 
 
@@ -203,19 +197,13 @@ def _is_pair(first: str, last: str) -> bool:
 
 
 def _letters_by_option(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """The letter of each option, by the option's text. Options with the same text (`normal_option`) are left out."""
+    """The letter of each option, by the option's text, without options of the same text (`normal_option`)."""
     texts = [normal_option(option) for _, option in pairs if isinstance(option, str)]
     return {o: letter for letter, o in pairs if isinstance(o, str) and texts.count(normal_option(o)) == 1}
 
 
 def _visible_texts(texts: Any) -> Any:
-    """Labels or options without invisible and control characters.
-
-    Values that are not texts are kept; `_check_texts` refuses them.
-
-    Raises:
-        UserError: two keys of a mapping become the same.
-    """
+    """Labels or options without invisible and control characters; `_check_texts` refuses values that are not texts."""
     if isinstance(texts, Mapping):
         shown = {_visible_text(key): _visible_text(value) for key, value in texts.items()}
         if len(shown) < len(texts):
@@ -229,11 +217,7 @@ def _visible_text(text: Any) -> Any:
 
 
 def _check_texts(task: Task, texts: Sequence[str]) -> Task:
-    """Returns the task if its labels and ``texts`` are valid. ``texts`` are its labels and meanings, or its options.
-
-    Raises:
-        UserError: a text or label is invalid, two labels are the same, or the task has too few or too many answers.
-    """
+    """Returns the task if its labels and ``texts`` (its labels and meanings, or its options) are valid."""
     longest = LONGEST_LABEL if task["name"] == "labels" else LONGEST_OPTION
     if not all(isinstance(t, str) and t.strip() and len(t) <= longest for t in texts):
         raise UserError(f"Labels and options must be texts of 1 to {longest:,} characters.", kind="invalid_task")
@@ -249,12 +233,7 @@ def _check_texts(task: Task, texts: Sequence[str]) -> Task:
 
 
 def check_claim(claim: object) -> str:
-    """The claim without surrounding white space, and without invisible and control characters.
-
-    Raises:
-        UserError: the claim is not a text, has no visible characters, has more than `LONGEST_CLAIM` characters, or
-            contains a lone surrogate.
-    """
+    """The claim without surrounding white space, and without invisible and control characters."""
     if not isinstance(claim, str) or not (shown := clean(claim)):
         raise UserError(
             "The claim is empty. Give one sentence that can be true or false, or a question.", kind="invalid_claim"
@@ -270,15 +249,7 @@ def check_claim(claim: object) -> str:
 
 
 def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
-    """The checked speaker and date of a claim, as entries of a task.
-
-    Args:
-        claim_date: a year, a month or a day in ISO form. None and an empty text are left out.
-        speaker: a text. None and a blank text are left out.
-
-    Raises:
-        UserError: the date is invalid, or the speaker is not a text or is too long.
-    """
+    """The date (a year, month or day in ISO form) and the speaker of a claim, checked, as entries of a task."""
     origin = {}
     if claim_date is not None and claim_date != "":
         if not isinstance(claim_date, str) or not is_iso_date(claim_date.strip()):
@@ -308,15 +279,7 @@ def is_iso_date(text: str) -> bool:
 
 
 def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
-    """Describes the form of an answer for a prompt, with each label on its own line.
-
-    Args:
-        task: the task.
-        evidence: whether the answer must follow from evidence. If so, a short answer may abstain. If not, the meanings
-            of labels are replaced as `WITHOUT_EVIDENCE` says.
-        pool: whether the model may combine evidence with its own knowledge. If so, whatever ``evidence`` is, a short
-            answer may abstain if neither the evidence nor the model's knowledge has the answer.
-    """
+    """Describes the form of an answer for a prompt; ``pool``: it may combine evidence with the model's knowledge."""
     if task["kind"] == "short_answer" and (evidence or pool):
         return f"{RULES['short_answer']} {ABSTAIN_BY_KNOWLEDGE if pool else ABSTAIN_BY_EVIDENCE}"
     if task["kind"] != "labels":
@@ -391,22 +354,12 @@ evidence may change an answer."""
 
 
 def is_reasoning_task(task: Task) -> bool:
-    """Whether answers result from reasoning, and evidence only helps.
-
-    This is so for multiple choice, numbers and expressions. On these tasks, faithfulness is measured only on statements
-    taken from the evidence.
-    """
+    """Whether answers result from reasoning, and evidence only helps: multiple choice, numbers and expressions."""
     return _has_letters(task) or task["kind"] in ("number", "expression")
 
 
 def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str, str]:
-    """The values of all prompt placeholders whose values depend on the task, by placeholder.
-
-    Args:
-        task: the task.
-        given: whether texts were given with the claim, so that even prompts of systems without a search show evidence.
-        known: whether the model must answer from its own knowledge, without any evidence.
-    """
+    """The values of all placeholders that depend on the task; ``known``: the model must answer without any evidence."""
     labels, meanings = tuple(task["labels"]), tuple(task["meanings"].items())
     return {**_wording(task["name"], task["kind"], task["subject"], labels, meanings, given=given, known=known)}
 

@@ -8,16 +8,15 @@ from typing import Literal, NamedTuple
 
 
 class Marks(NamedTuple):
-    """The marks at the begin and at the end of a thought, as regular expressions; letter case does not count.
-
-    A ``sign`` is unmistakable, also in a field of a reply. A ``phrase`` only counts outside of the fields. A ``shared``
-    end mark also ends other things than thoughts, so it means nothing by itself. A ``heading`` may also stand above a
-    reply, so it only counts if its end mark follows.
-    """
+    """The marks at the begin and at the end of a thought, as regular expressions; letter case does not count."""
 
     begin: str
     end: str
     kind: Literal["sign", "phrase", "shared", "heading"] = "sign"
+    """A ``sign`` is unmistakable, also in a field of a reply, but a ``phrase`` only counts outside of fields. A
+    ``shared`` end mark also ends other things, so it means nothing by itself. A ``heading`` may also stand above a
+    reply, so it only counts if its end mark follows.
+    """
 
 
 PREFIX = r"(?:(?!non|no[_-]|end)\w{1,30}[:._-])?"
@@ -123,13 +122,7 @@ _MARK_OR_OBJECT = re.compile(f"{_MARK.pattern}|(?P<object>{OBJECT.pattern})", _F
 
 
 def without_thoughts(text: str) -> str:
-    """The text of a reply without the model's thoughts (`MARKS`).
-
-    If words follow the last thought, only these are returned. Everything outside of thoughts is returned if no words
-    follow, or if there is an object before the last thought and none after it. An end mark without a begin mark ends a
-    thought that began with the text. A thought without an end mark may contain anything, so the result is empty. Marks
-    inside of a complete JSON object, and marks in quotation marks, are part of the text: they do not count.
-    """
+    """The text of a reply without the model's thoughts (`MARKS`); empty if a thought has no end mark."""
     outside: list[str] = []
     start = place = tried = tries = 0
     headings = True
@@ -148,24 +141,23 @@ def without_thoughts(text: str) -> str:
                 headings = False
                 continue
             if end is None:
+                # It may contain anything.
                 return ""
             outside.append(text[start : found.start()])
             start = place = tried = end
         else:
+            # An end mark without a begin mark ends a thought that began with the text.
             outside, start, tried = [], place, place
     if not start:
         return text
     rest, before = text[start:], "".join(outside)
+    # Words after the last thought stand alone, unless the only object stands before them.
     alone = re.search(r"[\w{[]", rest) and (OBJECT.search(rest) or not OBJECT.search(before))
     return (rest if alone else before + rest).strip()
 
 
 def field_without_thoughts(text: str) -> str:
-    """The text of one field of a reply without the thoughts that have both marks; only unmistakable marks count.
-
-    The result is empty if the text begins with a thought that has no end mark. Any other mark without its partner, a
-    mark in quotation marks, and "<think> and </think>" are part of the text.
-    """
+    """The text of a reply's field without unmistakable thoughts; empty if it begins with one that does not end."""
     begun: dict[int, list[int]] = {}
     spans: list[tuple[int, int]] = []
     for found in _SIGN.finditer(text):
@@ -183,6 +175,7 @@ def field_without_thoughts(text: str) -> str:
         return ""
     kept, place = [], 0
     for start, stop in sorted(spans):
+        # "<think> and </think>" only names the marks.
         if start >= place and not _MENTION.fullmatch(re.sub(_SIGN, "", text[start:stop])):
             kept.append(text[place:start])
             place = stop

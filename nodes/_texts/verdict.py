@@ -35,18 +35,13 @@ MOST_CAVEATS = 3
 
 
 def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
-    """The turns on which the verdict is based.
-
-    If a judge decided, they are the judge's turns. If a panel decided, they are the turns of the judges who voted for
-    the verdict. If neither decided, they are all of these: the summariser's turns with an answer, the moderator's turns
-    with a preferred answer, and the last round's turns whose answers agree with the verdict. Without a verdict, only
-    judges' turns are returned.
-    """
+    """The turns on which the verdict is based; without a verdict, only judges' turns."""
     judged = [t for t in document["turns"] if t["step"] == "judge"]
     judged = [t for t in judged if t.get("verdict", document["raw_verdict"]) == document["raw_verdict"]]
     answer = document["answer"] or document["raw_verdict"]  # an abstention is only in the raw verdict
     if judged or answer is None:
         return judged
+    # If no judge decided: the summariser's answer, the moderator's preference, and the last round's votes for it.
     decided = [t for t in document["turns"] if (t["step"] == "summarise" and t.get("answer")) or t.get("preferred")]
     votes = [(v["answer"], v["group"]) for v in document["votes"]]
     same = [g for given, g in votes if given is not None and same_answer(document["task"], given, answer)]
@@ -74,22 +69,12 @@ def verdict_citations(document: DebateState | dict[str, Any], *, fabricated: boo
 
 
 def count_verdict_citations(document: DebateState | dict[str, Any]) -> dict[str, int]:
-    """Counts the verdict's citations (`verdict_citations`): in total, verified, unverified and fabricated.
-
-    Args:
-        document: a result document.
-    """
+    """Counts the verdict's citations (`verdict_citations`): in total, verified, unverified and fabricated."""
     return count_citations([{"citations": verdict_citations(document, fabricated=True)}])  # type: ignore[typeddict-item]
 
 
 def citations_in_words(document: DebateState | dict[str, Any]) -> str:
-    """A sentence that counts the verdict's citations: ``Citations: 2 verified, 1 unverified, 0 fabricated.``
-
-    Without citations, the text is ``Citations: none.``
-
-    Args:
-        document: a result document.
-    """
+    """A sentence that counts the verdict's citations: ``Citations: 2 verified, 1 unverified, 0 fabricated.``"""
     count = count_verdict_citations(document)
     kinds = ", ".join(f"{count[kind]} {kind}" for kind in ("verified", "unverified", "fabricated"))
     return f"Citations: {kinds}." if count["total"] else "Citations: none."
@@ -99,23 +84,7 @@ def citations_in_words(document: DebateState | dict[str, Any]) -> str:
 
 
 def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
-    """Warnings about the basis of a verdict: no evidence, only fabricated citations, or a single origin.
-
-    Without an answer there are no warnings, unless the verdict is an abstention (`abstains`).
-
-    ``no_evidence``: the debate was meant to search or was given texts, but the deciding speakers (`verdict_turns`)
-    were shown no evidence. This includes debates that found nothing. Closed-book debates without given texts have no
-    such warning. A debate is closed-book if it has no sources, if ``retrieval`` is none, or if ``max_tool_calls`` is 0.
-    A trial always counts as a debate that searches.
-
-    ``fabricated_citations``: the verdict has citations, and each names evidence that the citing speaker was not shown.
-
-    ``single_origin``: all verified citations of the verdict have the same origin (`origins`), such as a website or a
-    document. A single verified citation is enough for this warning. Near-duplicates have the same origin.
-
-    Args:
-        document: a result document, or the state from which it is made.
-    """
+    """Warnings about the basis of a verdict: no evidence, only fabricated citations, or a single origin."""
     if document["answer"] is None and not abstains(document["task"], document["raw_verdict"]):
         return []
     warned: list[Warned] = []
@@ -137,30 +106,20 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
         several = f"All {count['total']} citations of the verdict are fabricated: they name"
         start = several if count["total"] > 1 else "The only citation of the verdict is fabricated: it names"
         warn("fabricated_citations", f"{start} evidence that was not shown.")
+    # One verified citation is enough for this warning; near-duplicates have the same origin.
     if len(found := verdict_origins(document)) == 1:
         warn("single_origin", f"All verified citations of the verdict are of one origin: {found[0]}.")
     return warned
 
 
 def verdict_origins(document: DebateState | dict[str, Any]) -> list[str]:
-    """The names of the origins of the verdict's verified citations, each once.
-
-    Args:
-        document: a result document, or the state from which it is made.
-    """
+    """The names of the origins of the verdict's verified citations, each once."""
     cited = {c["evidence_id"] for c in verdict_citations(document) if c["verified"]}
     return list(dict.fromkeys(origins(piece for piece in document["evidence"] if piece["id"] in cited).values()))
 
 
 def share_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
-    """The warning that too many pieces of a debate's evidence are near-duplicates of one another (``origin_share``).
-
-    It is given if they are more than two, and more than the share ``max_origin_share`` of the evidence. Only pieces
-    with a web address count as near-duplicates.
-
-    Args:
-        document: a result document, or the state from which it is made.
-    """
+    """The warning ``origin_share``: too many pieces of evidence with a web address are near-duplicates."""
     share, evidence = document["settings"].get("max_origin_share", 1), document["evidence"]
     if share >= 1 or len(group := largest_group(evidence)) <= max(2, share * len(evidence)):
         return []
@@ -183,14 +142,7 @@ def _was_meant_to_search(document: DebateState | dict[str, Any]) -> bool:
 
 
 def caveats(document: Mapping[str, Any]) -> list[Warned]:
-    """The warnings that are shown with the verdict, in the order of `CAVEATS`.
-
-    Warnings of other kinds are left out. Of each kind, at most `MOST_CAVEATS` warnings are returned, each
-    with another text.
-
-    Args:
-        document: a result document, or at least its ``warnings``.
-    """
+    """The warnings that are shown with the verdict, in the order of `CAVEATS`, at most `MOST_CAVEATS` of a kind."""
     found: list[Warned] = []
     for kind in CAVEATS:
         of_kind = {one["detail"]: one for one in document["warnings"] if one["kind"] == kind}
@@ -204,21 +156,12 @@ def caveat_in_words(warned: Warned) -> str:
 
 
 def nothing_found(document: Mapping[str, Any]) -> str:
-    """`NOTHING_FOUND` if the debate is done, and its searches worked and found nothing; else an empty text.
-
-    Args:
-        document: a result document.
-    """
+    """`NOTHING_FOUND` if the debate is done, and its searches worked and found nothing; else an empty text."""
     return NOTHING_FOUND if document["status"] == "done" and found_nothing(document) else ""
 
 
 def verdict_line(document: Mapping[str, Any], verdict: str) -> str:
-    """A verdict and the short forms of its warnings on one line: ``REFUTES (max_rounds) - no evidence``.
-
-    Args:
-        document: a result document.
-        verdict: the verdict and its stop reason, as the text that comes before the warnings.
-    """
+    """A verdict and the short forms of its warnings on one line: ``REFUTES (max_rounds) - no evidence``."""
     short = {**CAVEATS, "no_evidence": NOTHING_FOUND if found_nothing(document) else CAVEATS["no_evidence"]}
     kinds = dict.fromkeys(short[one["kind"]] for one in caveats(document))
     return verdict + (f" - {'; '.join(kinds)}" if kinds else "")
@@ -228,10 +171,7 @@ def verdict_line(document: Mapping[str, Any], verdict: str) -> str:
 
 
 def turns_by_reason(document: DebateState | dict[str, Any]) -> dict[str, list[Turn]]:
-    """The reasons in `verdict_turns`, each once, with all turns that give this reason in the same words.
-
-    Turns without a reason are left out.
-    """
+    """The reasons in `verdict_turns`, each once, with all turns that give this reason in the same words."""
     given: dict[str, list[Turn]] = {}
     for turn in verdict_turns(document):
         if reason := turn.get("rationale") or turn.get("reason"):
@@ -240,11 +180,7 @@ def turns_by_reason(document: DebateState | dict[str, Any]) -> dict[str, list[Tu
 
 
 def outcome_in_words(document: Mapping[str, Any]) -> str:
-    """The outcome of a debate as a text.
-
-    The text has the verdict, its warnings, its robustness, its reasons and its citations. If the debate failed, the
-    text has only the error. If there is no verdict, the text has only the stop reason and the warnings.
-    """
+    """The outcome of a debate as a text; only the error if it failed, and no reasons if there is no verdict."""
     if document["error"]:
         return f"No verdict. {document['error']['detail']}"
     warned = "\n".join(f"Warning: {caveat_in_words(one)}" for one in caveats(document))

@@ -39,13 +39,7 @@ def denies_box(before: str, _: str) -> bool:
 
 
 def unwrap_answer(text: str, denies: Callable[[str, str], bool] = denies_box) -> str:
-    """A text without tags around it; if the text ends with its only LaTeX box, only the content of the box.
-
-    Args:
-        text: the text of a model.
-        denies: whether words before a box (its first argument) may deny the box's content; if so, the box is kept. By
-            default, `UNBOXED` decides.
-    """
+    """A text without tags around it, or the content of the LaTeX box at its end, unless ``denies`` finds it denied."""
     boxes = list(BOXED.finditer(text))
     if len(boxes) == 1:
         inside = _inside_braces(text, boxes[0].end())
@@ -74,12 +68,10 @@ def without_lead(text: str, pattern: re.Pattern[str] = LEAD) -> str:
 
 
 def final_lines(text: str) -> tuple[list[str], str] | None:
-    """The lines before the final answer, and its line, if only the last of several lines begins with `FINAL_LEAD`.
-
-    The result is None, too, if the line before may introduce the words of somebody else: "The other says:".
-    """
+    """The lines before the final answer, and its line, if only the last of several lines begins with `FINAL_LEAD`."""
     lines = [line for line in text.splitlines() if line.strip()]
     final = [bool(FINAL_LEAD.match(_without_emphasis(line))) for line in lines]
+    # "The other says:" may introduce the words of somebody else.
     if (
         len(lines) < 2
         or not final[-1]

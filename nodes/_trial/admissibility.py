@@ -12,39 +12,24 @@ SCORE_DECIMALS = 9
 
 
 def is_above(value: float, threshold: float) -> bool:
-    """Whether a value is above a threshold. Their difference is first rounded to `SCORE_DECIMALS`."""
+    """Whether a value is above a threshold, after their difference is rounded to `SCORE_DECIMALS`."""
     return round(value - threshold, SCORE_DECIMALS) > 0
 
 
 def evidence_weight(relevance: float, credibility: float) -> float:
-    """The weight of a piece of evidence: relevance x credibility (PROClaim, Eq. 6), in [0, 1].
-
-    Args:
-        relevance: how relevant the piece is for the claim, in [0, 1].
-        credibility: how credible the source of the piece is, in [0, 1].
-
-    Raises:
-        ValueError: relevance or credibility is not in [0, 1].
-    """
+    """The weight of a piece of evidence: relevance x credibility (PROClaim, Eq. 6), in [0, 1]."""
     if not (0 <= relevance <= 1 and 0 <= credibility <= 1):
         raise ValueError(f"relevance and credibility must be from 0 to 1, not {relevance} and {credibility}")
     return round(relevance * credibility, SCORE_DECIMALS) + 0.0  # never -0.0
 
 
 def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> Standing:
-    """The ruling on a piece of evidence by its weight: admitted, disputed or discarded (PROClaim, section 2.3).
-
-    Args:
-        weight: the weight of the piece, from `evidence_weight`.
-        admitted: the threshold for admission; a piece with a weight above it is admitted.
-        disputed: the lower threshold. A piece that is not admitted, but has a weight above it, is disputed. Any other
-            piece is discarded.
-    """
+    """The ruling on a piece of evidence by its weight: admitted, disputed or discarded (PROClaim, section 2.3)."""
     if is_above(weight, admitted):
         return "admitted"
     return "disputed" if is_above(weight, disputed) else "discarded"
 
 
 def rank_by_weight(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The evidence, highest weight first. A missing weight counts as 0; pieces of equal weight keep their order."""
+    """The evidence, highest weight first; a missing weight counts as 0, and pieces of equal weight keep their order."""
     return sorted(evidence, key=lambda piece: -piece.get("weight", 0.0))

@@ -91,7 +91,6 @@ def this_round(state: TrialState) -> int:
 
 
 def turns_in_round(turns: Iterable[Turn], round: int, step: str) -> list[Turn]:
-    """The turns of a step in a round."""
     return [turn for turn in turns if turn["round"] == round and turn["step"] == step]
 
 
@@ -106,14 +105,7 @@ def premises_of(turns: Iterable[Turn]) -> list[str]:
 
 
 def statements(turns: Iterable[Turn], last: int | None = None) -> list[Turn]:
-    """The turns with a usable argument or testimony, in the order of their rounds.
-
-    In each round, arguments come before testimonies, and the plaintiff's turn before the defense's.
-
-    Args:
-        turns: the turns of one or more debates.
-        last: how many of the last such turns to return; None for all.
-    """
+    """The turns with a usable argument or testimony: by round, then arguments first, then the plaintiff first."""
     given = [turn for turn in turns if turn.get("argument") or turn.get("testimony")]
     given.sort(key=lambda turn: (turn["round"], turn["step"] == "testify", SIDES.index(turn["side"] or "plaintiff")))
     return given if last is None else given[max(0, len(given) - last) :]
@@ -122,20 +114,12 @@ def statements(turns: Iterable[Turn], last: int | None = None) -> list[Turn]:
 def to_sides(
     to: str, state: TrialState, step: str, sides: Sequence[Side] = SIDES, **more: Callable[[Side], Any]
 ) -> list[Send]:
-    """Builds a `Send` to a node for the counsel of each side, with a new turn in the current round.
-
-    Args:
-        to: the node.
-        state: the state of the phase.
-        step: the step of the turns.
-        sides: the sides whose counsel speak.
-        more: further keys of the node's input; each function takes a side and returns the key's value. The key
-            ``speaker`` is an exception: its value is added to the counsel's declaration.
-    """
+    """Builds a `Send` to a node for the counsel of each side, with a new turn in the current round."""
     sends = []
     for side in sides:
         counsel = counsel_for(side, state["phase"])
         turn = new_turn(this_round(state), counsel, step, phase=state["phase"], side=side)
+        # They are keys of the node's input; only the value of ``speaker`` joins the counsel's declaration.
         further = {key: value(side) for key, value in more.items()}
         speaker = {"name": counsel, **further.pop("speaker", {})}
         sends.append(send_to_speaker(to, state, speaker, turn, **further))
@@ -145,11 +129,7 @@ def to_sides(
 def send_to_speaker(
     to: str, state: TrialState | DebateState, speaker: Mapping[str, Any], turn: Turn, **more: Any
 ) -> Send:
-    """Builds the `Send` that makes a speaker take its turn at a node.
-
-    The node's input also has the phase, the premises, and the keys in ``more``. ``evidence`` and ``heard`` are empty if
-    they are not in ``more``.
-    """
+    """Builds the `Send` that makes a speaker take its turn at a node."""
     known = {"phase": turn["phase"], "premises": state.get("premises") or premises_of(state["turns"]), "heard": []}
     return send_turn(to, state, speaker, turn, **({"evidence": []} | known | more))  # type: ignore[arg-type]
 
@@ -158,21 +138,14 @@ def send_to_speaker(
 
 
 def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[Evidence]:
-    """The evidence on record in a debate: admitted pieces by weight, then discovered pieces in the order of searches.
-
-    With this order, the prompts of a round begin with the exhibits of the previous round, so that a provider's prefix
-    cache can reuse them.
-
-    Args:
-        evidence: the debate's evidence.
-        turns: the debate's turns, for the order of discoveries; without turns, discoveries keep their order.
-    """
+    """The evidence on record in a debate: admitted pieces by weight, then discovered ones in the order of searches."""
     pieces = active_evidence(evidence)
     admitted = rank_by_weight(piece for piece in pieces if piece.get("status") == "admitted")
     discovered = [piece for piece in pieces if piece.get("status") == "discovered"]
     searches = sorted(
         (turn for turn in turns if turn.get("joined")), key=lambda turn: (turn["round"], SIDES.index(turn["side"]))
     )
+    # In this order, prompts begin as in the previous round, so that a provider's prefix cache can reuse them.
     order = {id: place for place, id in enumerate(dict.fromkeys(id for turn in searches for id in turn["joined"]))}
     return admitted + sorted(discovered, key=lambda piece: order.get(piece["id"], len(order)))
 
@@ -185,11 +158,7 @@ def is_unadmitted(piece: Evidence) -> bool:
 def visible_exhibits(
     exhibits: Sequence[Evidence], history: Iterable[Turn] = (), *, whole: bool = True
 ) -> list[Evidence]:
-    """The exhibits that a speaker may cite.
-
-    With ``whole``, they are all exhibits in `active_evidence`. Otherwise, they are only those of them that the turns in
-    ``history`` cite.
-    """
+    """The active exhibits that a speaker may cite: all if ``whole``, otherwise those that ``history`` cites."""
     cited = cited_ids(history)
     return [piece for piece in active_evidence(exhibits) if whole or piece["id"] in cited]
 
@@ -229,15 +198,7 @@ def show_premises(premises: Sequence[str]) -> str:
 def show_record(
     exhibits: Sequence[Evidence], history: Sequence[Turn] = (), *, whole: bool = True, titles: bool = False
 ) -> str:
-    """The exhibits on record, under a heading.
-
-    Args:
-        exhibits: the exhibits on record.
-        history: the arguments and testimonies with quotes from the exhibits.
-        whole: whether to show all exhibits with their texts. If not, only cited exhibits are shown, with their titles
-            and verified quotes. The other exhibits are only counted.
-        titles: whether to list the titles of the other exhibits instead of counting them; without effect if ``whole``.
-    """
+    """The exhibits on record, under a heading: all texts if ``whole``, otherwise titles and quotes of cited ones."""
     pieces = active_evidence(exhibits)
     if whole or not pieces:
         return f"Exhibits on record:\n{show_evidence(pieces, NO_EXHIBIT)}"
@@ -281,10 +242,7 @@ def _title_line(piece: Evidence) -> str:
 
 
 def exhibits_by_setting(state: TrialState, settings: Any) -> list[Evidence]:
-    """The exhibits that a reflecting side or an expert is shown.
-
-    If the setting ``exhibits`` is ``whole``, they are all exhibits. Otherwise, they are the exhibits cited so far.
-    """
+    """The exhibits that a reflecting side or an expert is shown: all or, by the setting, those cited so far."""
     return visible_exhibits(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
 
 
@@ -299,10 +257,7 @@ def show_statements(turns: Sequence[Turn], heading: str, nothing: str = "") -> s
 
 
 def show_statement(turn: Turn) -> str:
-    """An argument or a testimony in a tag that lists its citations and their faults.
-
-    Only moot can write this tag, so a model cannot forge citations.
-    """
+    """An argument or a testimony in a tag, which only moot can write, with its citations and their faults."""
     by, kind = ("expert", "testimony") if turn["step"] == "testify" else (str(turn["side"]), "argument")
     field = turn.get("expertise")
     called = f"Called by the {turn['side']}, on {one_line(field, LONGEST_FIELD)}:\n" if field else ""

@@ -126,10 +126,7 @@ async def refine_query(
 
 
 def gap_node() -> Node:
-    """Writes a side's gap, the evidence that it needs most, into its turn.
-
-    Reads: claim, task, phase, evidence, heard, turns and, if present, premises, rounds and debater.
-    """
+    """Writes a side's gap, the evidence that it needs most, into its turn."""
     return GAP.node(
         lambda state, speaker, settings: state_gap(
             *trial_subject(state),
@@ -145,10 +142,7 @@ def gap_node() -> Node:
 
 
 def discovery_query_node() -> Node:
-    """Writes a query for a side's gap into the side's turn. Reads: claim, task, heard, turns, debater.
-
-    If only this call fails, or its reply is not usable, the claim becomes the query, with a warning.
-    """
+    """Writes a query for a side's gap into its turn; if this call fails, the claim is the query, with a warning."""
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker(QUERY.role)
@@ -166,11 +160,7 @@ def discovery_query_node() -> Node:
 
 
 def refine_node() -> Node:
-    """Replaces the query in a side's turn by the court's refined query.
-
-    Reads: claim, task, phase, turns and, if present, premises and rounds. If the call fails or has no usable reply, the
-    query stays unchanged, with a warning.
-    """
+    """Replaces the query in a side's turn by the court's; if this call fails, it stays, with a warning."""
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker(REFINE.role)
@@ -188,18 +178,10 @@ def refine_node() -> Node:
 
 
 def admit_node() -> Node:
-    """Adds results of a round's searches to the record, if they are new and fit the request of the side that searched.
-
-    Reads: rounds, turns, evidence.
-
-    The plaintiff's results are compared with the record first, then the defense's. Evidence that was known before
-    the debate, but was not admitted to it, does not join, and its novelty is 0. The same holds for evidence that
-    was discarded after an earlier search, if it does not fit the request of this search. If a side's search ends with
-    this round, the reason is written into the side's turn. If the comparison with the record takes longer than
-    `max_seconds` allows, nothing joins, and there is a warning.
-    """
+    """Adds results of a round's searches to the record, if they are new and fit the searching side's request."""
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
+        # The plaintiff's results are compared with the record first, then the defense's.
         turns = sorted(turns_in_round(state["turns"], this_round(state), "discover"), key=_side_index)
         known = {piece["id"]: piece for piece in state["evidence"]}
         found = [known[i] for turn in turns for i in turn["evidence_ids"]]
@@ -217,6 +199,7 @@ def admit_node() -> Node:
             return {"turns": ended, "evidence": [_with_status(piece, joins=False) for piece in unjudged]}
         wanted = [vector for vector, turn in zip(request_vectors, turns, strict=True) for _ in turn["evidence_ids"]]
         similarities = [similarity(*pair) for pair in zip(vectors, wanted, strict=False)]
+        # Evidence that was known before the debate, but not admitted to it, has the novelty 0 and does not join.
         ruled_out = {place for place, piece in enumerate(found) if is_unadmitted(piece)}
         least_similar, least_new = settings.min_request_similarity, settings.novelty_threshold
         off_request = {place for place, value in enumerate(similarities) if is_above(least_similar, value)}
@@ -244,10 +227,7 @@ def admit_node() -> Node:
 
 
 def request_of(state: TrialState, turn: Turn) -> str:
-    """A side's request: the gap that it stated, and the evidence that its last reflection found missing.
-
-    If there is neither, the side's query is the request.
-    """
+    """A side's request: its gap and the evidence that its last reflection found missing or, without them, its query."""
     return "\n".join(filter(None, (turn.get("gap"), missing_evidence(state, turn["side"])))) or str(turn["query"])
 
 
@@ -260,11 +240,7 @@ def _side_index(turn: Turn) -> int:
 
 
 def _with_findings(piece: Evidence, novelty: float, similarity: float, joins: bool, turn: Turn) -> Evidence:
-    """A piece of evidence with only the entry of this search in ``retrievals``.
-
-    The entry has the novelty and the similarity to the request. A piece that has a status already keeps it, unless the
-    piece joins the record.
-    """
+    """A piece with only this search, rated, in ``retrievals``; its status stays, unless it joins the record."""
     asked = {"agent": turn["agent"], "round": turn["round"], "query": turn["query"]}
     found = [r for r in piece["retrievals"] if asked.items() <= r.items()]
     rated: Evidence = {
@@ -277,20 +253,14 @@ def _with_findings(piece: Evidence, novelty: float, similarity: float, joins: bo
 
 
 def _with_status(piece: Evidence, *, joins: bool) -> Evidence:
-    """A piece of evidence with the pool ``discovery``, and with the status ``discovered`` if it joins the record.
-
-    Otherwise the status is ``discarded``.
-    """
+    """A piece in the pool ``discovery``, with the status ``discovered`` if it joins the record, else ``discarded``."""
     return {**piece, "pool": "discovery", "status": "discovered" if joins else "discarded"}
 
 
 async def _relevance(
     turn: Turn, pieces: Sequence[Evidence], run: NodeContext, encoder: Encoder
 ) -> dict[str, float | None]:
-    """The score ``relevance``: the mean cosine of a side's query and the results of this query.
-
-    The result is {} if the setting `relevance_gain` is null, or if `max_seconds` is used up.
-    """
+    """The score ``relevance``: the mean cosine of a query and its results; {} if it is off, or time is used up."""
     if run.settings.relevance_gain is None:
         return {}
     encoding = asyncio.gather(encoder.embed([str(turn["query"])]), vectors_of(pieces, encoder))
@@ -321,23 +291,13 @@ def _with_end(turn: Turn, turns: Sequence[Turn], settings: Any) -> Turn:
 
 
 def still_searching(state: TrialState) -> list[Side]:
-    """The sides whose search has not ended.
-
-    Args:
-        state: the state of the debate in court.
-    """
+    """The sides whose search has not ended."""
     over = {turn["side"] for turn in state["turns"] if turn.get("ended")}
     return [side for side in SIDES if side not in over]
 
 
 def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Builds the `Send`s that start the searches of this round: one for each side in `still_searching`.
-
-    Args:
-        to: the node.
-        state: the state of the debate in court.
-        settings: settings with ``sources``.
-    """
+    """Builds the `Send`s that start the searches of this round: one for each side in `still_searching`."""
     history, record = statements(state["turns"]), on_record(state["evidence"], state["turns"])
     return to_sides(
         to,

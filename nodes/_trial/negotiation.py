@@ -106,7 +106,7 @@ async def weigh_evidence(
 
 
 def premises_node() -> Node:
-    """Adds the miner's turn with the premises. Reads: claim, task."""
+    """Adds the miner's turn with the premises."""
     return PREMISES.node(
         lambda state, speaker, settings: mine_premises(state["claim"], state["task"], speaker),
         turn_starter(PREMISES.role, "premises", "negotiation"),
@@ -114,7 +114,7 @@ def premises_node() -> Node:
 
 
 def stance_queries_node() -> Node:
-    """Adds the negotiator's turn with a query for each side. Reads: claim, task."""
+    """Adds the negotiator's turn with a query for each side."""
     return QUERIES.node(
         lambda state, speaker, settings: stance_queries(state["claim"], state["task"], speaker),
         turn_starter(QUERIES.role, "stance_queries", "negotiation"),
@@ -122,10 +122,7 @@ def stance_queries_node() -> Node:
 
 
 def disclose_node() -> Node:
-    """Marks each given or found piece of evidence with the first pool that contains it, and with the status ``seed``.
-
-    Reads: turns, evidence. In a trial with sources, there is a warning if there are more premises than `max_premises`.
-    """
+    """Marks each given or found piece with the first pool that contains it, and with the status ``seed``."""
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         pools = {piece["id"]: GIVEN for piece in given_evidence(state["evidence"])}
@@ -148,11 +145,7 @@ def disclose_node() -> Node:
 
 
 def challenge_node() -> Node:
-    """Writes a counsel's challenges into the counsel's turn.
-
-    They challenge evidence that the other side found, or that was given with the claim. Reads: claim, task, evidence,
-    turns and, if present, premises and debater.
-    """
+    """Writes a counsel's challenges to evidence of the other side, or given with the claim, into the counsel's turn."""
     return CHALLENGE.node(
         lambda state, speaker, settings: challenge(
             *trial_subject(state), state["evidence"], speaker, side=side_of(state)
@@ -162,10 +155,7 @@ def challenge_node() -> Node:
 
 
 def weigh_exhibit_node() -> Node:
-    """Writes the relevance, credibility and weight of one piece of evidence into the arbiter's turn.
-
-    Reads: claim, task, premises, evidence, heard, turns.
-    """
+    """Writes the relevance, credibility and weight of one piece of evidence into the arbiter's turn."""
 
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[AdmissibilityReply]:
         (piece,) = state["evidence"]
@@ -179,11 +169,7 @@ def weigh_exhibit_node() -> Node:
 
 
 def rule_node() -> Node:
-    """Rules on every piece of evidence with a weight; a piece without a weight is not admitted, with a warning.
-
-    Reads: turns, evidence. There is also a warning if no piece is admitted. If there is evidence, but no piece could be
-    weighed, the trial fails, unless a ceiling prevented a call.
-    """
+    """Rules on every piece of evidence with a weight; a piece without a weight is not admitted, with a warning."""
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         known = {piece["id"]: piece for piece in state["evidence"]}
@@ -229,10 +215,7 @@ def to_seed(to: str, state: TrialState, settings: Any) -> Send:
 
 
 def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Builds the `Send`s of two kinds of searches: for the first `max_premises` premises, and with each side's query.
-
-    A side without a query does not search.
-    """
+    """Builds the `Send`s of searches: for the first `max_premises` premises, and with each side's query, if any."""
     sends = []
     for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
         turn = new_turn(0, "retrieval", "retrieve_premise", number, phase="negotiation")
@@ -253,10 +236,7 @@ def searcher(name: str, settings: Any) -> dict[str, Any]:
 
 
 def to_challengers(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s that make each side challenge the evidence that the other side found, and the given texts.
-
-    There is no `Send` for a side that has nothing to challenge.
-    """
+    """Builds the `Send`s that make each side challenge what the other side found, and the given texts, if any."""
     sends = []
     for side in SIDES:
         theirs = {i for turn in state["turns"] if turn.get("pool") == OPPOSITE[side] for i in turn["evidence_ids"]}

@@ -14,18 +14,7 @@ RetrievalEnd = Literal["redundancy", "retrievals", "relevance_gain"]
 
 
 def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
-    """The novelty of a candidate: 1 minus its largest cosine with a piece in the pool (PROClaim, Eq. 1), in [0, 2].
-
-    The novelty is 1 if the pool is empty.
-
-    Args:
-        vector: the vector of the candidate.
-        pool: the vectors of the evidence in the pool.
-
-    Raises:
-        ValueError: a vector is zero or not finite, or the vectors differ in their number of dimensions. With an empty
-            pool, there is no such check.
-    """
+    """The novelty of a candidate: 1 minus its largest cosine with a piece in the pool, in [0, 2] (PROClaim, Eq. 1)."""
     np = imported("numpy")
     if not len(pool):
         return 1.0
@@ -37,11 +26,7 @@ def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
 
 
 def similarity(vector: Sequence[float], other: Sequence[float]) -> float:
-    """The cosine of two vectors, in [-1, 1].
-
-    Raises:
-        ValueError: a vector is zero or not finite, or the vectors differ in their number of dimensions.
-    """
+    """The cosine of two vectors, in [-1, 1]."""
     return round(1 - novelty(vector, [other]), SCORE_DECIMALS) + 0.0
 
 
@@ -57,18 +42,7 @@ def novelties(
     ruled_out: Collection[int] = (),
     unfit: Collection[int] = (),
 ) -> list[float]:
-    """The novelty of each candidate, in order.
-
-    The novelties are computed one after another. A new candidate joins the pool as soon as its own novelty is known,
-    unless its index is in ``ruled_out`` or ``unfit``.
-
-    Args:
-        candidates: the vectors of the candidates.
-        pool: the vectors of the evidence in the pool.
-        least: the minimum novelty of a new candidate.
-        ruled_out: the indices of candidates that were ruled out earlier. The novelty of these candidates is 0.
-        unfit: the indices of candidates that do not join the pool, even if they are new.
-    """
+    """The novelty of each candidate; a new one joins the pool, unless it is ``ruled_out`` (novelty 0) or ``unfit``."""
     known, found = list(pool), []
     for place, vector in enumerate(candidates):
         found.append(0.0 if place in ruled_out else novelty(vector, known))
@@ -78,13 +52,7 @@ def novelties(
 
 
 def redundant_share(novelties: Sequence[float], similarity: float = 0.85) -> float | None:
-    """The share of redundant candidates, in [0, 1]; None without candidates.
-
-    Args:
-        novelties: the novelty of each candidate, in [0, 2].
-        similarity: the threshold. A candidate's similarity to the pool is 1 - novelty. A candidate whose similarity is
-            above the threshold is redundant.
-    """
+    """The share of candidates whose similarity (1 - novelty) is above the threshold; None without candidates."""
     if not novelties:
         return None
     return sum(is_above(1 - value, similarity) for value in novelties) / len(novelties)
@@ -99,16 +67,7 @@ def retrieval_end(
     most_retrievals: int = 10,
     least_gain: float | None = None,
 ) -> RetrievalEnd | None:
-    """The reason why a side's search ends after its latest retrieval; None if the search continues (PROClaim, Table 1).
-
-    Args:
-        share: the share of redundant results in the last retrieval; None without results, or if it is unknown.
-        retrievals: the number of the side's retrievals so far.
-        gain: the gain in relevance of the last retrieval over the previous one; None if unknown.
-        most_redundant: a share above this ends the search.
-        most_retrievals: this number of retrievals ends the search.
-        least_gain: a gain below this ends the search; None if gains do not count.
-    """
+    """The reason why a side's search ends after its last retrieval; None if it goes on (PROClaim, Table 1)."""
     if share is not None and is_above(share, most_redundant):
         return "redundancy"
     if least_gain is not None and gain is not None and is_above(least_gain, gain):
@@ -117,13 +76,7 @@ def retrieval_end(
 
 
 def relevance_gain(relevances: Sequence[float | None]) -> float | None:
-    """The gain in relevance of the last retrieval over the previous one.
-
-    None if there are fewer than two retrievals, or if the relevance of either of the last two is unknown.
-
-    Args:
-        relevances: for each retrieval, the mean cosine of the query and its results; None if unknown.
-    """
+    """The gain in relevance of the last retrieval over the previous one; None if either relevance is unknown."""
     if len(relevances) < 2 or relevances[-1] is None or relevances[-2] is None:
         return None
     return round(relevances[-1] - relevances[-2], SCORE_DECIMALS)

@@ -58,17 +58,7 @@ LABELS_OF_VERDICTS: dict[Verdict, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def verdict_labels(task: Task, given: Mapping[Verdict, str] | None = None) -> dict[Verdict, str]:
-    """The task's label for each verdict; without INCONCLUSIVE if the task has no such label.
-
-    Args:
-        task: the form of an answer.
-        given: labels from the settings, by verdict. The labels for other verdicts are found by their meanings or
-            spellings. In HoVer, the label NOT_SUPPORTED stands for both NOT SUPPORTED and INCONCLUSIVE.
-
-    Raises:
-        UserError: the task has no label for a true claim or for a false one, several labels fit one verdict,
-            SUPPORTED and NOT SUPPORTED have the same label, or a label in the settings is not a label of the task.
-    """
+    """The task's label for each verdict, ``given`` or by meaning; UserError if any but INCONCLUSIVE has none."""
     given = given or {}
     known = set(map(fold_label, task["labels"]))
     if strange := [label for label in given.values() if fold_label(label) not in known]:
@@ -77,6 +67,7 @@ def verdict_labels(task: Task, given: Mapping[Verdict, str] | None = None) -> di
             + (f"; it has {', '.join(task['labels'])}." if task["labels"] else ", nor any other."),
             kind="unfit_task",
         )
+    # In HoVer, the label NOT_SUPPORTED stands for both NOT SUPPORTED and INCONCLUSIVE.
     fitting = {verdict: _fitting_labels(task, verdict, given) for verdict in VERDICTS}
     found = {verdict: labels[0] for verdict, labels in fitting.items() if len(labels) == 1}
     missing = set(VERDICTS[:2]) - set(found)
@@ -101,31 +92,16 @@ def _fitting_labels(task: Task, verdict: Verdict, given: Mapping[Verdict, str]) 
 
 
 def answer_for(verdict: Verdict, labels: Mapping[Verdict, str], policy: str | None) -> str | None:
-    """The answer for a verdict; None if the trial abstains and the task has no label for INCONCLUSIVE.
-
-    Args:
-        verdict: the panel's verdict.
-        labels: from `verdict_labels`.
-        policy: the rule for INCONCLUSIVE. With ``abstain``, the answer is the label for INCONCLUSIVE. With
-            ``burden_of_refutation``, a claim that was not refuted counts as true (PROClaim, appendix C). None means
-            ``abstain`` if the task has a label for INCONCLUSIVE, else ``burden_of_refutation``.
-    """
+    """The answer for a verdict; None if the trial abstains and the task has no label for INCONCLUSIVE."""
     if verdict != "INCONCLUSIVE":
         return labels[verdict]
     policy = policy or ("abstain" if verdict in labels else "burden_of_refutation")
+    # Else a claim that was not refuted counts as true (PROClaim, appendix C).
     return labels.get(verdict) if policy == "abstain" else labels["SUPPORTED"]
 
 
 def check_trial_task(settings: Any, task: Task) -> None:
-    """Refuses a task that a trial cannot decide.
-
-    Args:
-        settings: settings with ``verdict_labels``.
-        task: the form of an answer.
-
-    Raises:
-        UserError: as for `verdict_labels`.
-    """
+    """Refuses a task that a trial cannot decide."""
     verdict_labels(task, settings.verdict_labels)
 
 
@@ -178,7 +154,7 @@ async def judge_record(
 
 
 def analyse_node() -> Node:
-    """Adds the analyser's turn with its scores of consistency. Reads: claim, task, turns."""
+    """Adds the analyser's turn with its scores of consistency."""
     return ANALYSE.node(
         lambda state, speaker, settings: analyse_consistency(state["claim"], state["task"], state["turns"], speaker),
         turn_starter(ANALYSE.role, "analyse", "panel"),
@@ -186,10 +162,7 @@ def analyse_node() -> Node:
 
 
 def compile_record_node() -> Node:
-    """Warns of a record that is too long, and of speakers without their own model (`speakers_sharing_a_model`).
-
-    Reads: claim, task, turns, evidence.
-    """
+    """Warns of a record that is too long, and of speakers without their own model (`speakers_sharing_a_model`)."""
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         most = run.settings.panel_tokens
@@ -242,11 +215,7 @@ def exhibits_within_limit(state: TrialState, settings: Any) -> list[Evidence]:
 
 
 def speakers_sharing_a_model(settings: Any) -> list[str]:
-    """The names of the roles that should have a model of their own, but share their model.
-
-    The critic is named if a counsel has the critic's model. A judge is named if a counsel or another judge has the
-    judge's model.
-    """
+    """The critic, if its model is a counsel's, and the judges whose model is a counsel's or another judge's."""
     argued = {choose_model(settings, side).model for side in SIDES}
     judges = {judge.name: choose_model(settings, judge.name, judge.model).model for judge in settings.judges}
     times = Counter(judges.values())
@@ -255,13 +224,7 @@ def speakers_sharing_a_model(settings: Any) -> list[str]:
 
 
 def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Builds the `Send`s of all judges, each with all evidence and all turns of the trial.
-
-    Args:
-        to: the node.
-        state: the trial's state.
-        settings: settings with ``judges``.
-    """
+    """Builds the `Send`s of all judges, each with all evidence and all turns of the trial."""
     return [
         send_to_speaker(
             to,
@@ -322,10 +285,7 @@ def no_verdict_error(judged: Sequence[Turn]) -> WorldError:
 
 
 def _vote(turn: Turn, answers: Mapping[Verdict, str | None]) -> Vote:
-    """A judge's verdict as a vote. If the judge gave no verdict, the vote has neither an answer nor a group.
-
-    If ``answers`` has no answer for the judge's verdict, the verdict itself is the vote's answer.
-    """
+    """A judge's verdict, or None, as a vote; without a label for the verdict, the verdict itself is the answer."""
     verdict: Any = turn.get("verdict")
     group = None if verdict is None else VERDICTS.index(verdict)
     answer = None if verdict is None else answers[verdict] or verdict
@@ -380,10 +340,7 @@ def winners_reflection(verdict: Verdict, debate: CourtDebate | None) -> float | 
 
 
 def panel_report(judged: Sequence[Turn], decided: PanelVerdict) -> dict[str, Any]:
-    """The entry ``panel`` of ``metrics``: votes, agreement, scores, and the reasons of the dissenting judges.
-
-    ``agreement`` is the share of pairs of judges with the same verdict; None with fewer than two verdicts.
-    """
+    """The entry ``panel`` of ``metrics``; ``agreement`` is the share of pairs of judges with the same verdict."""
     given = [turn for turn in judged if turn.get("verdict") is not None]
     pairs = [one["verdict"] == other["verdict"] for one, other in combinations(given, 2)]
     return {

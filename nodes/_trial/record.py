@@ -21,12 +21,9 @@ ALWAYS_WHOLE = ("first_debate", "second_debate", "retrieval", "critic", "reflect
 
 
 def panel_exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The panel's evidence: admitted pieces by weight, discoveries of the debates, then disputed pieces by weight.
-
-    Pieces without a ruling count as disputed pieces with the weight 0, so they come last. Discarded pieces are left
-    out.
-    """
+    """The panel's evidence: admitted pieces by weight, discoveries of the debates, then disputed pieces by weight."""
     pieces = active_evidence(evidence)
+    # Pieces without a ruling count as disputed pieces with the weight 0.
     disputed = [piece for piece in pieces if piece.get("status", "seed") in ("disputed", "seed")]
     return on_record(pieces) + sorted(disputed, key=lambda piece: -piece.get("weight", 0.0))
 
@@ -34,17 +31,7 @@ def panel_exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
 def fitting_exhibits(
     pieces: Sequence[Evidence], cost: Callable[[Evidence], int], room: int, cited: Collection[str] = ()
 ) -> tuple[list[Evidence], list[Evidence]]:
-    """The exhibits that fit into ``room`` tokens, and the exhibits that are left out, both in their given order.
-
-    Exhibits are left out one by one until the others fit: first uncited exhibits, then cited exhibits. In each
-    group, the last exhibit is left out first.
-
-    Args:
-        pieces: the exhibits, in the order of `panel_exhibits`.
-        cost: takes an exhibit; returns the number of its tokens.
-        room: the number of tokens available.
-        cited: the ids of cited exhibits.
-    """
+    """The exhibits that fit into ``room`` tokens, and those left out: uncited ones first, each time the last one."""
     total = sum(cost(piece) for piece in pieces)
     left_out: set[str] = set()
     from_the_end = list(reversed(pieces))
@@ -59,16 +46,7 @@ def fitting_exhibits(
 def fit_record(
     claim: str, task: Task, turns: Sequence[Turn], evidence: Sequence[Evidence], most_tokens: int
 ) -> tuple[dict[str, str], list[Evidence]]:
-    """The values for placeholders of a judge's prompt, and the exhibits left out because the record is too long.
-
-    Args:
-        claim: the claim of the trial.
-        task: the form of an answer.
-        turns: the turns of the whole trial.
-        evidence: all evidence, with its rulings.
-        most_tokens: the maximum length of the record in tokens (estimated). Only exhibits are left out, so the record
-            exceeds the maximum if the parts other than exhibits exceed it.
-    """
+    """The values for a judge's prompt, and the exhibits left out to keep it below ``most_tokens`` (estimated)."""
     values = common_values(claim, task, premises_of(turns))
     parts = {
         "first_debate": show_debate(turns, "primary"),
@@ -78,6 +56,7 @@ def fit_record(
         "reflections": show_reflections(turns),
         "consistency": show_consistency(turns),
     }
+    # Only exhibits are left out, so the record is longer if the other parts are.
     room, cited = most_tokens - tokens_without_exhibits(parts), cited_ids(turns)
     kept, left_out = fitting_exhibits(
         panel_exhibits(evidence), lambda piece: count_tokens(show_exhibits([piece])), room, cited
@@ -99,7 +78,7 @@ def show_exhibits(pieces: Sequence[Evidence]) -> str:
 
 
 def _status_attributes(piece: Evidence) -> dict[str, str]:
-    """The attributes of an exhibit's tag. Without a ruling, the status is ``disputed``."""
+    """The attributes of an exhibit's tag; without a ruling, the status is ``disputed``."""
     status = piece.get("status", "seed")
     weight = {"weight": f"{piece['weight']:.2f}"} if "weight" in piece else {}
     return {"status": "disputed" if status == "seed" else status} | weight
@@ -113,11 +92,7 @@ def show_debate(turns: Iterable[Turn], phase: str) -> str:
 
 
 def show_retrieval(turns: Iterable[Turn]) -> str:
-    """The sides' searches during the debates, with one line for each search; empty if there were none.
-
-    A line has the query, the number of results, their mean novelty, and how many of them joined the record. If the
-    search failed, the line has the query and a note on the failure.
-    """
+    """The sides' searches during the debates, with one line for each search; empty if there were none."""
     lines = [_search_line(turn) for turn in turns if turn["step"] == "discover"]
     return _block("How the two sides looked for more evidence:", "retrieval", lines)
 
@@ -135,10 +110,7 @@ def _search_line(turn: Turn) -> str:
 
 
 def show_critic(turns: Iterable[Turn]) -> str:
-    """The critic's scores of both sides in each round, and the premises that the critic finds unresolved.
-
-    The text is empty if the critic had no turn.
-    """
+    """The critic's scores of both sides in each round, and the premises it finds unresolved; empty without turns."""
     lines = []
     for turn in turns:
         if turn["step"] == "critique":
@@ -167,10 +139,7 @@ def show_reflections(turns: Iterable[Turn]) -> str:
 
 
 def show_consistency(turns: Iterable[Turn]) -> str:
-    """The analyser's findings on consistency; empty if the analyser had no turn.
-
-    If the analyser gave no usable reply, the text says that the consistency is not known.
-    """
+    """The analyser's findings on consistency; empty if the analyser had no turn."""
     found = next((turn for turn in turns if turn["step"] == "analyse"), None)
     if found is None:
         return ""

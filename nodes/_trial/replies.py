@@ -164,7 +164,7 @@ _VERDICT_TASK = make_task(labels=VERDICTS)
 
 
 def _normalise_verdict(value: Any) -> Any:
-    """A verdict in the spelling of `VERDICTS`. Other values are returned unchanged."""
+    """A verdict in the spelling of `VERDICTS`; other values are returned unchanged."""
     return (isinstance(value, str) and read_answer(_VERDICT_TASK, value)) or value
 
 

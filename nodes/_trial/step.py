@@ -44,14 +44,7 @@ PARAMETERS = {
 
 
 def with_parameters(**parameters: str) -> Callable[[F], F]:
-    """A decorator that adds the sections on parameters and errors to the docstring of a step's function.
-
-    Args:
-        parameters: the meanings of further parameters; they replace meanings of the same name in `PARAMETERS`.
-
-    Raises:
-        KeyError: the decorated function has a parameter without a meaning.
-    """
+    """A decorator that adds the sections on parameters and errors to the docstring of a step's function."""
 
     def add_to_docstring(function: F) -> F:
         known = PARAMETERS | parameters
@@ -65,17 +58,11 @@ def with_parameters(**parameters: str) -> Callable[[F], F]:
 
 @dataclass(frozen=True)
 class Step(Generic[R]):
-    """A step that makes one call to a model. The fields of the reply become fields of a turn.
-
-    Args:
-        prompt: the prompt's name.
-        reply: the class of the reply.
-        role: the role whose model is called; empty for a side's counsel.
-    """
+    """A step that makes one call to a model; the fields of the reply become fields of a turn."""
 
     prompt: str
     reply: type[R]
-    role: str = ""
+    role: str = ""  # whose model is called; empty for a side's counsel
 
     async def ask(
         self,
@@ -87,7 +74,7 @@ class Step(Generic[R]):
         evidence_ids: Sequence[str] = (),
         check: Callable[[R], str] | None = None,
     ) -> R:
-        """Makes the call with `Speaker.ask`. If ``side`` is given, the prompt also gets the side and its position."""
+        """Makes the call with `Speaker.ask`; with a ``side``, the prompt also gets the side and its position."""
         if side:
             values = {**values, "side": side, "position": values[f"{side}_holds"]}
         return await as_speaker(model, self.role or side).ask(prompt, values, self.reply, evidence_ids, check)
@@ -101,21 +88,7 @@ class Step(Generic[R]):
         scores: Callable[[R], dict[str, float]] = lambda reply: {},
         vital: bool = False,
     ) -> Node:
-        """A node that makes the call and writes the reply into a turn.
-
-        If the call fails or its reply is unusable, ``citations`` are empty, the other fields of the reply are null, and
-        ``outcome`` has the reason. An error that affects all calls, such as a wrong key, ends the debate.
-
-        Args:
-            ask: makes the call.
-            begin: returns the turn to write into; by default the turn passed to the node.
-            shown: returns the exhibits that the speaker is shown and may cite. The ids of these exhibits are written
-                into the turn. If the prompt was shortened and the reply is usable, the turn has only the ids of the
-                exhibits that stayed in the prompt.
-            scores: takes the reply; returns the turn's scores, computed from the reply.
-            vital: whether an error that affects only this call also ends the debate. An unusable reply never ends
-                the debate.
-        """
+        """A node that makes the call and writes the reply into a turn."""
         fields = self.reply.model_fields
 
         async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
@@ -126,10 +99,12 @@ class Step(Generic[R]):
             try:
                 reply = await ask(state, speaker, run.settings)
             except MootError as error:
+                # An unusable reply never ends the debate; another failed call does if it is ``vital``.
                 if not affects_only_call(error) or (vital and not isinstance(error, ReplyError)):
                     raise
                 empty = dict.fromkeys(fields) | ({"citations": []} if "citations" in fields else {})
                 return {"turns": [{**turn, **empty, "outcome": record_failed_call(error, run.ledger)}]}
+            # Only the exhibits that stayed in the prompt may be cited.
             if speaker.not_shown:
                 exhibits = [piece for piece in exhibits if piece["id"] not in speaker.not_shown]
                 turn = {**turn, "evidence_ids": [piece["id"] for piece in exhibits]}
@@ -140,11 +115,7 @@ class Step(Generic[R]):
 
 
 def checked_citations(reply: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, Any]:
-    """A dict with ``citations``: a reply's citations, checked against the shown exhibits.
-
-    The dict is empty if the reply's class has no field ``citations``. The function also warns of faults in citations,
-    and of challenges to exhibits that were not shown.
-    """
+    """A reply's ``citations``, checked against the shown exhibits, with warnings; {} if its class has no such field."""
     ids = {piece["id"] for piece in shown}
     for challenge in getattr(reply, "challenges", []):
         if challenge.evidence_id not in ids:

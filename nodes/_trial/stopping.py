@@ -13,13 +13,7 @@ CONSECUTIVE_ROUNDS = 2
 
 
 def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:
-    """The reflection score of a side: 0.4 logic + 0.3 novelty + 0.3 rebuttal (PROClaim, Eq. 2), all in [0, 1].
-
-    Args:
-        logic: the soundness of the side's case.
-        novelty: the share of the case that is new.
-        rebuttal: the quality of the answer to the other side.
-    """
+    """The reflection score of a side: 0.4 logic + 0.3 novelty + 0.3 rebuttal (PROClaim, Eq. 2), all in [0, 1]."""
     return round(0.4 * logic + 0.3 * novelty + 0.3 * rebuttal, SCORE_DECIMALS) + 0.0  # never -0.0
 
 
@@ -29,7 +23,7 @@ def reflection_total(plaintiff: float | None, defense: float | None) -> float | 
 
 
 def changes(totals: Sequence[float | None]) -> list[float | None]:
-    """The absolute differences between consecutive totals. A difference is None if one of its two totals is unknown."""
+    """The absolute differences between consecutive totals; None if one of the two is unknown."""
     return [
         None if before is None or now is None else round(abs(now - before), SCORE_DECIMALS)
         for before, now in pairwise(totals)
@@ -37,24 +31,17 @@ def changes(totals: Sequence[float | None]) -> list[float | None]:
 
 
 def is_plateau(totals: Sequence[float | None], least: float = 0.05) -> bool:
-    """Whether the last two changes of the reflection total are known and below ``least`` (PROClaim, section 2.5, i).
-
-    False if there are fewer than three totals.
-    """
+    """Whether the last two changes of the reflection total are known and below ``least`` (PROClaim, section 2.5, i)."""
     return _all_below(changes(totals), least)
 
 
 def is_exhausted(novelties: Sequence[float | None], least: float = 0.10) -> bool:
-    """Whether the mean novelty of the search candidates was below ``least`` in both of the last two rounds.
-
-    Novelty is not exhausted if one of these rounds had no candidates (None), or if there were fewer than two rounds
-    (PROClaim, section 2.5, iii).
-    """
+    """Whether the mean novelty is known and below ``least`` in the last two rounds (PROClaim, section 2.5, iii)."""
     return _all_below(novelties, least)
 
 
 def _all_below(values: Sequence[float | None], least: float) -> bool:
-    """Whether the last `CONSECUTIVE_ROUNDS` values are known and below ``least``. False if there are fewer values."""
+    """Whether the last `CONSECUTIVE_ROUNDS` values are known and below ``least``; False if there are fewer values."""
     last = values[-CONSECUTIVE_ROUNDS:]
     return len(last) == CONSECUTIVE_ROUNDS and all(value is not None and is_above(least, value) for value in last)
 
@@ -71,22 +58,8 @@ def stop_reason(
     plateau: float = 0.05,
     exhaustion: float = 0.10,
 ) -> StopReason | None:
-    """The reason to stop a debate after a round; None if the debate continues (PROClaim, section 2.5).
-
-    Of several reasons, the first counts in this order: reflection plateau, critic, exhausted novelty, court, and
-    maximum number of rounds.
-
-    Args:
-        rounds: the number of rounds so far.
-        totals: the reflection total of each round; None if it is unknown.
-        novelties: the mean novelty of each round's candidates; None for a round without candidates.
-        resolved: whether the critic finds the debate resolved.
-        closed: whether the court closes the debate.
-        min_rounds: if there were fewer rounds so far, only ``max_rounds`` can stop the debate.
-        max_rounds: the maximum number of rounds.
-        plateau: the debate stops if the reflection total changes by less than this in two rounds in a row.
-        exhaustion: the debate stops if the mean novelty is below this in two rounds in a row.
-    """
+    """The reason to stop a debate after a round; None if the debate continues (PROClaim, section 2.5)."""
+    # Of several reasons, the first counts.
     reasons: list[tuple[StopReason, bool]] = [
         ("reflection_plateau", is_plateau(totals, plateau)),
         ("critic_resolved", resolved),
