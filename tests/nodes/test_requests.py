@@ -42,13 +42,13 @@ async def call(url: str, streamed: bool = False, timeout: float = 20) -> str:
     model = await open_chat_model("openai:m", timeout=timeout)
     speaker = Speaker("rag", model, limits=Limits(attempts=1, max_wait=0, timeout=timeout))
 
-    async def send(chat: Any) -> BaseMessage:
+    async def send(chat: Any, asked: Any) -> BaseMessage:
         if not streamed:
-            return await chat.ainvoke([HumanMessage("Is it so?")])  # type: ignore[no-any-return]
-        parts = [part async for part in chat.astream([HumanMessage("Is it so?")])]
+            return await chat.ainvoke(asked)  # type: ignore[no-any-return]
+        parts = [part async for part in chat.astream(asked)]
         return sum(parts[1:], parts[0])  # type: ignore[no-any-return]
 
-    reply = await speaker.converse(send)
+    reply = await speaker.converse(send, [HumanMessage("Is it so?")])
     assert reply is not None
     return str(reply.content)
 
@@ -147,7 +147,7 @@ async def test_an_endpoint_that_does_not_listen_is_unreachable_at_no_cost() -> N
         port = server.getsockname()[1]
     error = await error_of(f"http://127.0.0.1:{port}/v1")
     assert (error.kind, error.retryable, error.may_cost) == ("unreachable", True, False)
-    assert "Check the address, and that the server is running" in error.detail
+    assert "Start the server there. Check the address, too." in error.detail
 
 
 @BOTH
