@@ -18,7 +18,8 @@ The part of the model's name before the first "-" is its mood:
     busy        some requests get HTTP 429 once
     down        some requests get HTTP 500 once
     dead        every request gets HTTP 500
-    small       prompts of more than 1,500 tokens are refused
+    small       prompts of more than 1,500 tokens are refused; tokens are not counted
+    uncounted   as mixed, but tokens are not counted
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ SHORT = ("Robert Goddard", "R. H. Goddard", "Wernher von Braun", "Nihonium", "ni
 NUMBERS = ("42", "42.0", "17", "1200")
 EXPRESSIONS = (r"\frac{1}{2}", "0.5", "x^2 + 1", "x^2+1")
 CONTEXT = 1500
+UNCOUNTED = ("small", "uncounted")
+"""Moods without counts of tokens. How much of a prompt fits would otherwise depend on the order of the replies."""
 NUMBERS_OF_RUNS = itertools.count(1)
 
 
@@ -256,8 +259,8 @@ class Endpoint:
         message, finish = self.message(body, replies)
         size = len(message.get("content") or "") + len(json.dumps(message.get("tool_calls", "")))
         # The figure is rounded, because documents contain it, and a word more in a prompt should change few documents.
-        used = {"prompt_tokens": (len(replies.prompt) // 1200 + 1) * 300, "completion_tokens": size // 4 + 1}
-        used["total_tokens"] = sum(used.values())
+        counts = {"prompt_tokens": (len(replies.prompt) // 1200 + 1) * 300, "completion_tokens": size // 4 + 1}
+        used = None if replies.mood in UNCOUNTED else {**counts, "total_tokens": sum(counts.values())}
         head = {"id": "chatcmpl-1", "created": 1, "model": body["model"]}
         if body.get("stream"):
             return await self.stream(request, head, message, finish, used)
@@ -306,7 +309,12 @@ class Endpoint:
         return {"role": "assistant", "content": text}, finish
 
     async def stream(
-        self, request: web.Request, head: dict[str, Any], message: dict[str, Any], finish: str, used: dict[str, int]
+        self,
+        request: web.Request,
+        head: dict[str, Any],
+        message: dict[str, Any],
+        finish: str,
+        used: dict[str, int] | None,
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
