@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from moot.cli import _verify_options as verify_options
-from moot.cli.asking import with_options_of
+from moot.cli.asking import check_given, with_options_of
 from moot.cli.batch.command import batch
 from moot.cli.calibrate import calibrate
 from moot.cli.claims.command import claims
@@ -147,6 +147,7 @@ def verify(
     from moot.cli.signals import Stop
 
     if claim is None:
+        check_given(given or [])
         claim = ask_claim() or context.fail(f"Missing argument 'claim', for example: {EXAMPLE}")
     with Stop() as stop:  # before the slow imports, so that `stop` also handles Ctrl-C during them
         from moot.cli.asking import input_from_options, named_settings

@@ -309,7 +309,9 @@ def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Set
 
 
 def resume_message(earlier: Debate) -> str:
-    """The message that says which debate is resumed."""
+    """The message that says which debate is resumed; empty if a debate failed before a call, so nothing is left."""
+    if earlier.status == "failed" and not earlier.calls and not earlier.settings.get("ask_person"):
+        return ""
     moment = datetime.fromtimestamp(earlier.updated).isoformat(" ", "seconds")
     states = {
         "failed": f"that failed at {moment}",
