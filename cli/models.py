@@ -250,12 +250,13 @@ def name_for_server(model: str | None) -> None:
     from moot.core.callers import CALLED_MODELS, names_in_variable
     from moot.core.config import KEYS, value_of
 
-    if model is None and at_terminal() and value_of("model") is None and not names_in_variable(CALLED_MODELS):
+    if model is None and value_of("model") is None and not names_in_variable(CALLED_MODELS):
         try:
-            model = ask_model()
+            model = ask_model() if at_terminal() else None
         except UserError as error:
             if error.kind != "missing_model":
                 raise
+        if model is None:
             say("moot: no model is named yet. The page says how to name one.")
     if model is not None:
         check_model_name(model)
@@ -287,7 +288,7 @@ def ask_model() -> str:
         say(f"     {note}")
     if not choices[0].example:  # servers come first
         say("So far moot only looked which ports are open. On a shared machine, a port may be another user's.")
-    question = "Use it? Type y, n" if len(choices) == 1 else "Which one? Type its number"
+    question = "Use it? Type y (or 1), n" if len(choices) == 1 else "Which one? Type its number"
     while (line := read_line(f"{question} or a model as provider:name (Enter: none): ")).lower() not in NO:
         try:
             chosen = pick(choices, line)
@@ -317,7 +318,8 @@ def _named_model(line: str, choices: Sequence[Choice]) -> str:
     except UserError as error:
         if choices[0].example or "Did you mean" in error.detail:
             raise
-        raise UserError(f"{error.detail} Did you mean {choices[0].provider}:{line[:40]}?", kind=error.kind) from error
+        why = error.detail.partition(" Known:")[0]
+        raise UserError(f"{why} Did you mean {choices[0].provider}:{line[:40]}?", kind=error.kind) from error
     from moot.nodes._vendors.catalogue import unavailable_reason
 
     if missing := unavailable_reason(line.partition(":")[0]):

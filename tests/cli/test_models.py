@@ -210,7 +210,7 @@ def test_names_of_a_server_are_shown_and_quoted_as_plain_text(start_server: Star
     odd = "my model; touch it"
     server = start_server("jan", lists("crimson \x1b[31m", "", " ", 7, "\u202eback", "x" * 300, odd, odd))
     terminal = Terminal("verify", CLAIM, *CONTROL, "--set", "attempts=1")
-    terminal.answer("Use it? Type y, n or a model as provider:name (Enter: none): ", "y\n")
+    terminal.answer("Use it? Type y (or 1), n or a model as provider:name (Enter: none): ", "y\n")
     assert terminal.end() == 3, terminal.shown  # the server answers no prompts
     assert f"moot config set model {shlex.quote(f'jan:{odd}')}" in terminal.shown
     assert [bad for bad in ("crimson", "\u202e") if bad in terminal.shown] == []
