@@ -10,8 +10,8 @@ INSTALL := pip install --disable-pip-version-check --constraint constraints.txt
 # Python must cache bytecode: otherwise each process of the tests compiles hundreds of modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# With --quiet, pip says nothing for most of a minute; without, 300 lines. So each package of its output becomes a dot.
-DOTS := awk '/^(Collecting|  Downloading|Installing|Successfully)/ { printf "."; fflush() } END { print "" }'
+# pip's own output is 300 lines, or with --quiet none for most of a minute. The dots end with the shell, whose id is $$$$.
+DOTS := while sleep 2 && kill -0 $$$$ 2>/dev/null; do printf .; done
 FAILED := { echo "moot: the installation failed; pip says why above. If the package index could not be reached, run" \
 	"make $(MAKECMDGOALS) again when it can."; exit 1; }
 
@@ -29,8 +29,8 @@ setup: $(VENV)/.ready
 $(VENV)/.core: pyproject.toml constraints.txt
 	@echo "moot: making $(VENV) with moot and what it needs (320 MB). This usually takes half a minute to a minute."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "moot: the environment is made; now its packages, a dot for each."
-	@{ $(BIN)/$(INSTALL) --editable . && touch $@; } | $(DOTS); test -e $@ || $(FAILED)
+	@echo "moot: the environment is made; now its packages."
+	@$(DOTS) & $(BIN)/$(INSTALL) --quiet --editable . && touch $@; kill $$!; echo; test -e $@ || $(FAILED)
 
 $(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/.core
 	@echo "moot: step 1 of 3: PyTorch. Up to 3 GB on Linux (docs/howto/install.md has a smaller one); 1 to 5 minutes."

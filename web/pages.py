@@ -176,7 +176,7 @@ async def example_page(request: Request) -> Response:
 
 EXAMPLE = files("moot.web").joinpath("example.json")
 EXAMPLE_BAR = """<section class="tools-of" aria-label="About this example"><p class="note"><b>An example.</b>
-This debate was recorded: for each debater a strong reader, who saw only that debater's prompts, wrote the replies.
+This debate was recorded: for each role a strong reader, who saw only that role's prompts, wrote the replies.
 <a href="/moot">Check a claim of your own</a></p></section>"""
 
 
