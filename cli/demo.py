@@ -7,12 +7,14 @@ import os
 import shutil
 import sys
 import webbrowser
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from moot.cli.screen import Screen
+from moot.cli.screen import PipedConsole, Screen
 from moot.core.errors import error_from_record
 from moot.core.files import write_atomically, write_error
+from moot.core.lazy import install_step
 from moot.graphs import DebateSystem, load_graph
 from moot.nodes import LedgerUse, ledger_use
 from moot.nodes._runtime.running import DebateRun
@@ -52,13 +54,12 @@ FIRST = (
     "and no website is asked."
 )
 LAST = "The model's replies and the vectors came from a record: your own model may answer worse or better."
+SETUP = "\nThen, once, all of moot (several gigabytes):\n  {step}"
 NEXT = """
-A claim of your own, with evidence from Wikipedia; other models are ollama:NAME, vllm:NAME, anthropic:NAME:
-  {moot} verify "..." --preset fast --model openai:gpt-4o-mini
-The debate systems:
-  {moot} graphs
-The page, after `make setup`:
-  {moot} serve --open
+A claim of your own, with Ollama (first: ollama pull qwen3:8b):
+  {moot} verify "The Suez Canal has locks." --model ollama:qwen3:8b
+Or with a key (first: export OPENAI_API_KEY=sk-...):
+  {moot} verify "The Suez Canal has locks." --model openai:gpt-4o-mini
 """
 
 
@@ -68,7 +69,7 @@ def demo(out: Path) -> None:
     Raises:
         UserError, WorldError: a debate failed, or a report cannot be written.
     """
-    console = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+    console = PipedConsole(soft_wrap=not sys.stdout.isatty(), highlight=False)
     system = load_graph("tool_mad")
     console.print(FIRST)
     files = []
@@ -85,7 +86,10 @@ def demo(out: Path) -> None:
     console.print(f"\nThe reports, with all passages and quotes:{paths}", markup=False)
     if sys.stdout.isatty() and has_desktop():
         webbrowser.open(files[1].resolve().as_uri())
-    console.print(NEXT.format(moot="moot" if shutil.which("moot") else sys.argv[0]), markup=False)
+    is_small = not (find_spec("sentence_transformers") and find_spec("langgraph_api"))
+    if is_small:
+        console.print(SETUP.format(step=install_step("encoders,server")), markup=False)
+    console.print(NEXT.format(moot="moot" if is_small or shutil.which("moot") else sys.argv[0]), markup=False)
     console.print(LAST)
 
 

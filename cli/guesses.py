@@ -59,6 +59,15 @@ EXTRAS = {"assistants": "server", "eval": "evals", "serve": "server", "service":
 """Commands that need an extra of moot, with the name of the extra. Other commands report a missing extra themselves."""
 
 
+EXAMPLES = {
+    "verify": 'moot verify "The Suez Canal has locks."',
+    "index": "moot index reports/ --corpus cases",
+    "claims": "moot claims article.pdf --out claims.csv",
+    "batch": "moot batch claims.csv --out verdicts",
+}
+"""An example of each command for people."""
+
+
 class GuessingGroup(TyperGroup):
     """A group of commands that accepts aliases. Its error for an unknown name suggests a command."""
 
@@ -78,7 +87,7 @@ class GuessingGroup(TyperGroup):
         """Runs the command.
 
         If a package of an extra is missing, the error names the extra. If a setting was written as an option, the error
-        suggests ``--set``.
+        suggests ``--set``. If an argument or option is missing, the error has an example of the command.
         """
         try:
             return super().invoke(ctx)
@@ -94,6 +103,8 @@ class GuessingGroup(TyperGroup):
             options = getattr(getattr(getattr(error, "ctx", None), "command", None), "params", ())
             if any("--set" in one.opts for one in options) and setting in names("settings"):
                 error.possibilities = [f"--set {setting}..."]  # type: ignore[attr-defined]
+            if type(error).__name__ == "MissingParameter" and (example := EXAMPLES.get(str(ctx.invoked_subcommand))):
+                error.message = f"For example: {example}"  # type: ignore[attr-defined]
             raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

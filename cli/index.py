@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
+from moot.core.config import value_of
 from moot.core.endpoint import close_clients
 from moot.core.errors import UserError
 from moot.core.words import count_with_noun
@@ -18,6 +21,7 @@ from moot.retrievers._documents.fetch import is_url
 from moot.retrievers._encoders import DEFAULT_ENCODER
 from moot.retrievers._files import read_page
 from moot.retrievers._filling import Fill, fill_in_process
+from moot.retrievers._lexical import NO_ENCODER
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -79,7 +83,7 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
         raise UserError(f"Nothing could be read in {path}.", kind="invalid_file")
     console.print(
         f"{count_with_noun(total, 'passage')} read, {encoded:,} encoded; the corpus {corpus} now has {stored:,}. "
-        f"Use it with: moot verify CLAIM --corpus {corpus}",
+        f"Use it with: moot verify CLAIM {options_for(corpus, embedder or DEFAULT_ENCODER)}",
         highlight=False,
         markup=False,
         soft_wrap=True,
@@ -87,6 +91,15 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
     if refused:
         subject = "1 file was" if len(refused) == 1 else f"{len(refused)} files were"
         raise UserError(f"{subject} not read (named above); the others are indexed.", kind="invalid_file")
+
+
+def options_for(corpus: str, encoder: str) -> str:
+    """The options with which `moot verify` searches a corpus that was built with this encoder."""
+    if encoder == NO_ENCODER:
+        fast = "" if find_spec("sentence_transformers") else "--preset fast "
+        return f"{fast}--corpus {corpus} --set debaters.0.retriever=bm25"
+    is_usual = encoder == (value_of("embedder") or DEFAULT_ENCODER)
+    return f"--corpus {corpus}" + ("" if is_usual else f" --set {shlex.quote(f'embedder={encoder}')}")
 
 
 def queue_of(queue: str | None, *, named: bool) -> str | None:

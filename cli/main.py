@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from moot.cli import _verify_options as verify_options
-from moot.cli.asking import with_options_of
+from moot.cli.asking import check_given, with_options_of
 from moot.cli.batch.command import batch
 from moot.cli.calibrate import calibrate
 from moot.cli.claims.command import claims
 from moot.cli.completing import completion_for
 from moot.cli.config import config
 from moot.cli.evaluations import evaluations
-from moot.cli.guesses import PANELS, GuessingGroup
+from moot.cli.guesses import EXAMPLES, PANELS, GuessingGroup
 from moot.cli.history import corpora, delete_command, list_command, show_command
 from moot.cli.ledger import ledger
 from moot.cli.models import ask_claim, models, name_for_server, typed_model, with_model
@@ -44,15 +44,14 @@ for name, command in (("list", list_command), ("show", show_command), ("delete",
     app.command(name)(command)
 
 
-EXAMPLE = 'moot verify "The Suez Canal has locks."'
 FIVE_COMMANDS = f"""\
 moot checks claims by letting language models argue over evidence.
 
   moot serve --open                           the page: check a claim, an article or a list there
-  {EXAMPLE}     check a claim
-  moot index reports/ --corpus cases          read your own documents; use them with --corpus cases
-  moot claims article.pdf --out claims.csv    find the claims of a text
-  moot batch claims.csv --out verdicts        check every claim of a list
+  {EXAMPLES["verify"]}     check a claim
+  {EXAMPLES["index"]}          read your own documents; use them with --corpus cases
+  {EXAMPLES["claims"]}    find the claims of a text
+  {EXAMPLES["batch"]}        check every claim of a list
 
 Which models you can use: moot models. All commands: moot --help"""
 
@@ -147,7 +146,8 @@ def verify(
     from moot.cli.signals import Stop
 
     if claim is None:
-        claim = ask_claim() or context.fail(f"Missing argument 'claim', for example: {EXAMPLE}")
+        check_given(given or [])
+        claim = ask_claim() or context.fail(f"Missing argument 'claim', for example: {EXAMPLES['verify']}")
     with Stop() as stop:  # before the slow imports, so that `stop` also handles Ctrl-C during them
         from moot.cli.asking import input_from_options, named_settings
         from moot.cli.beside import parse_control

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from moot.nodes._models.prices import Price
 
 T = TypeVar("T")
+NO = ("", "n", "no")
+"""Lines, in lower case, with which a person chooses nothing."""
 SECONDS = 1.0
 """Time limit for a connection to a server of this machine, and for its list of models."""
 LARGEST = 2**20
@@ -142,9 +144,13 @@ async def _ask_for_list(session: aiohttp.ClientSession, server: Choice, *, with_
     try:
         async with session.get(f"{address.rstrip('/')}/models", headers=headers, allow_redirects=False) as reply:
             if reply.status != 200:
-                why = f" without the right key ({endpoint.key_variable})" if reply.status in (401, 403) else ""
-                why += ", and `moot models` sends none" if why and not with_key else ""
-                raise WorldError(f"no list of models{why} (HTTP {reply.status})", kind="bad_response")
+                if reply.status in (401, 403):
+                    key = endpoint.key_variable
+                    refused = "Authorization" in headers
+                    why = f"it refused the key of {key}" if refused else f"it wants a key (set {key})"
+                    why += "" if with_key else ", and `moot models` sends none"
+                    raise WorldError(f"{why} (HTTP {reply.status})", kind="authentication")
+                raise WorldError(f"no list of models (HTTP {reply.status})", kind="bad_response")
             async for part in reply.content.iter_any():
                 content += part
                 if len(content) > LARGEST:
@@ -215,9 +221,7 @@ def ask_claim() -> str:
     return read_line("Which claim should be checked? ") if at_terminal() else ""
 
 
-def with_model(
-    make: Callable[[], T], named: dict[str, Any], ask: Callable[[Callable[[], str | None]], str | None]
-) -> T:
+def with_model(make: Callable[[], T], named: dict[str, Any], ask: Callable[[Callable[[], str]], str]) -> T:
     """The result of ``make``. If that fails because no model is named, a person at a terminal is asked for the model.
 
     Args:
@@ -226,14 +230,14 @@ def with_model(
         ask: calls the function that asks the person, such as `Stop.ask`.
 
     Raises:
-        UserError: as ``make``, if nobody can be asked or the person chose no model.
+        UserError: as ``make``, or as `ask_model`.
     """
     try:
         return make()
     except UserError as error:
-        if error.kind != "missing_model" or not at_terminal() or (model := ask(ask_model)) is None:
+        if error.kind != "missing_model" or not at_terminal():
             raise
-    named["model"] = model
+    named["model"] = ask(ask_model)
     return make()
 
 
@@ -246,20 +250,37 @@ def name_for_server(model: str | None) -> None:
     from moot.core.callers import CALLED_MODELS, names_in_variable
     from moot.core.config import KEYS, value_of
 
-    if model is None and at_terminal() and value_of("model") is None and not names_in_variable(CALLED_MODELS):
-        model = ask_model()
+    if model is None and value_of("model") is None and not names_in_variable(CALLED_MODELS):
+        try:
+            model = ask_model() if at_terminal() else None
+        except UserError as error:
+            if error.kind != "missing_model":
+                raise
+        if model is None:
+            say("moot: no model is named yet. The page says how to name one.")
     if model is not None:
         check_model_name(model)
         os.environ[KEYS["model"].variable] = model
 
 
-def ask_model() -> str | None:
-    """Shows what can be used here and asks for the model; None if there is nothing, or the person chose none."""
+NOTHING_HERE = (
+    "No model is named, and neither a server of models nor a key was found here. Install Ollama (https://ollama.com), "
+    "then: ollama pull qwen3:8b"
+)
+NONE_CHOSEN = "Nothing was checked. To name a model: --model provider:name, for example --model ollama:qwen3:8b"
+
+
+def ask_model() -> str:
+    """Shows what can be used here and asks for the model.
+
+    Raises:
+        UserError: there is nothing, or the person chose none.
+    """
     choices, notes = choices_here()
     if not choices:
         for note in notes:
             say(f"moot: {note}")
-        return None
+        raise UserError(NOTHING_HERE, kind="missing_model")
     say("No model is named. This was found here:")
     for number, choice in enumerate(choices, 1):
         say(f"  {number}  {choice}{in_words(choice.example) if choice.example else ''}")
@@ -267,18 +288,18 @@ def ask_model() -> str | None:
         say(f"     {note}")
     if not choices[0].example:  # servers come first
         say("So far moot only looked which ports are open. On a shared machine, a port may be another user's.")
-    question = "Use it? Type y, or" if len(choices) == 1 else "Which one? Type its number, or"
-    while line := read_line(f"{question} a model as provider:name (Enter: none): "):
+    question = "Use it? Type y (or 1), n" if len(choices) == 1 else "Which one? Type its number"
+    while (line := read_line(f"{question} or a model as provider:name (Enter: none): ")).lower() not in NO:
         try:
             chosen = pick(choices, line)
-            model = _named_model(line) if chosen is None else chosen.example or _ask_model_of(chosen)
+            model = _named_model(line, choices) if chosen is None else chosen.example or _ask_model_of(chosen)
         except (UserError, WorldError) as error:
             say(error.detail)
             continue
         if model:
             say(f"moot: the model is {model}. To make it permanent: moot config set model {shlex.quote(model)}")
             return model
-    return None
+    raise UserError(NONE_CHOSEN, kind="missing_model")
 
 
 def pick(options: Sequence[T], line: str) -> T | None:
@@ -289,10 +310,16 @@ def pick(options: Sequence[T], line: str) -> T | None:
     return options[number - 1] if 0 < number <= len(options) else None
 
 
-def _named_model(line: str) -> str:
-    if ":" not in line:
-        raise UserError(f"{line[:40]!r} is neither a number of the list nor provider:name.", kind="unknown_model")
-    check_model_name(line)
+def _named_model(line: str, choices: Sequence[Choice]) -> str:
+    try:
+        if ":" not in line:
+            raise UserError(f"{line[:40]!r} is neither a number of the list nor provider:name.", kind="unknown_model")
+        check_model_name(line)
+    except UserError as error:
+        if choices[0].example or "Did you mean" in error.detail:
+            raise
+        why = error.detail.partition(" Known:")[0]
+        raise UserError(f"{why} Did you mean {choices[0].provider}:{line[:40]}?", kind=error.kind) from error
     from moot.nodes._vendors.catalogue import unavailable_reason
 
     if missing := unavailable_reason(line.partition(":")[0]):
@@ -328,7 +355,7 @@ def _ask_model_of(server: Choice) -> str | None:
         say(f"  {number:>2}  {name.partition(':')[2]}{in_words(name)}")
     if len(found) > SHOWN:
         say(f"      and {len(found) - SHOWN} more, which you can name")
-    while line := read_line("Which one? Type its number or its name (Enter: none): "):
+    while (line := read_line("Which one? Type its number or its name (Enter: none): ")).lower() not in NO:
         by_name = [name for name in found if line in (name, name.partition(":")[2])]
         if chosen := next(iter(by_name), None) or pick(found, line):
             return chosen
@@ -369,17 +396,20 @@ def typed_model(context: typer.Context, model: str | None) -> str | None:
     from moot.nodes._models.prices import read_prices
 
     choices, notes = choices_here()
-    prices, passed = read_prices(), []
+    prices, passed, refused = read_prices(), [], []
     for choice in choices:
         (found,) = [[choice.example]] if choice.example else lists_of([choice], with_key=True)
         if isinstance(found, WorldError):
             passed.append(f"{choice}: {found.detail}")
+            refused += [passed[-1]] if found.kind == "authentication" else []
         elif not choice.example or choice.example in prices:
             why = f" Passed over: {'; '.join(passed)}." if passed else ""
             say(f"moot: --model auto takes {found[0]} ({choice.place}).{why}")
             return found[0]
         else:
             passed.append(f"{choice}: its price is not known")
+    if refused:
+        raise UserError(f"--model auto found no model. {'; '.join(refused)}.", kind="missing_model")
     looked = "".join(f" {text}" for text in (*(f"{one}." for one in passed), *notes))
     raise UserError(
         f"--model auto found no model: no server on this machine, and no key of a priced model.{looked} "
@@ -424,6 +454,8 @@ def usable_models() -> tuple[list[dict[str, Any]], list[str]]:
 
     choices, notes = choices_here()
     servers = [choice for choice in choices if not choice.example]
+    if servers:
+        say(f"moot: asked for lists of models: {', '.join(map(str, servers))}.")
     lists = dict(zip(servers, lists_of(servers, with_key=False), strict=True))
     named: list[tuple[str, str]] = []
     for choice in choices:

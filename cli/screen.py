@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from moot.cli.signals import end_now
 from moot.retrievers._evidence import clean
 from moot.transcript import Line
 from rich.console import Console
@@ -30,6 +31,14 @@ UNINDENTED = {"heading", "aside", "caution", "outcome", "failure"}
 """Tones of lines without a speaker that are not indented."""
 PROBLEMS = {"caution", "failure", "warning"}
 """Tones of lines without a speaker that report problems. These lines go to the error console."""
+
+
+class PipedConsole(Console):
+    """A console for lines that are printed while a debate runs."""
+
+    def on_broken_pipe(self) -> None:
+        """Ends the process at once, because the debate would turn rich's `SystemExit` into tracebacks."""
+        end_now(1)
 
 
 class Screen:

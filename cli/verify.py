@@ -15,7 +15,7 @@ from moot.cli.beside import Control, run_control
 from moot.cli.output import note_demonstration, write_document
 from moot.cli.report import renderer_of
 from moot.cli.resuming import DebateSetup, PersonReplies, resume_message
-from moot.cli.screen import Screen
+from moot.cli.screen import PipedConsole, Screen
 from moot.cli.signals import Stop, Threads, end_now
 from moot.cli.waiting import waiting
 from moot.core.errors import USER_KINDS, MootError
@@ -58,12 +58,12 @@ def debate_and_print(
     if out is not None:
         renderer_of(out)
     history_is_on()  # raises if the value of MOOT_HISTORY is not valid
-    if setup.earlier is not None and setup.earlier.entries:
-        print(resume_message(setup.earlier), file=sys.stderr, flush=True)  # noqa: T201
+    if setup.earlier is not None and setup.earlier.entries and (message := resume_message(setup.earlier)):
+        print(message, file=sys.stderr, flush=True)  # noqa: T201
     note_demonstration(setup.settings.models_named())
-    console = Console(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
+    console = PipedConsole(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
     live = Live(setup.settings)
-    screen = Screen(console, live.speakers, Console(stderr=True, soft_wrap=console.soft_wrap))
+    screen = Screen(console, live.speakers, PipedConsole(stderr=True, soft_wrap=console.soft_wrap))
     runner = asyncio.Runner()
     threads = Threads(runner)
     with ledger_use(replace(setup.use, ends=False)):
@@ -92,7 +92,8 @@ def debate_and_print(
     if document["status"] == "interrupted" or is_control_interrupted(document):
         print(interrupted_message(document, setup.use, out), file=sys.stderr)  # noqa: T201
     elif out is not None and not as_json:
-        print(f"moot: the result is in {out}.", file=sys.stderr)  # noqa: T201
+        what = "result" if document["status"] == "done" else "record of the failure"
+        print(f"moot: the {what} is in {out}.", file=sys.stderr)  # noqa: T201
     runner.run(end_in_ledger(document, setup.use))
     if stop.signal or threads.busy:
         end_now(exit_code(document, stop))

@@ -105,6 +105,14 @@ def exclusive_folder(folder: Path, who: str, lock: str, file: str = "") -> Itera
         folder_lock.release()
 
 
+def check_exists(file: Path) -> None:
+    """Checks, before the work begins, that there is a file; blocking."""
+    try:
+        file.stat()
+    except OSError as error:
+        raise UserError(why_unread(file, error), kind="missing_file") from error
+
+
 def check_writable(file: Path) -> None:
     """Checks, before the work begins, that `write_atomically` can write a file; blocking."""
     try:

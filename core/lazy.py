@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import sys
 import threading
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 # numpy is imported here because of a race between two threads. One thread imports chromadb, which imports numpy.typing.
@@ -37,5 +40,19 @@ def import_extra(name: str, extra: str, needed_by: str, otherwise: str = "") -> 
 
 def missing_package(error: ModuleNotFoundError, extra: str, needed_by: str, otherwise: str = "") -> UserError:
     """The error for a package that is not installed; it names the extra of moot that installs the package."""
-    text = f'{needed_by} needs the package {error.name}: pip install "moot[{extra}]".'
+    text = f"{needed_by} needs the package {error.name}: {install_step(extra)}."
     return UserError(f"{text} {otherwise}".rstrip(), kind="missing_package")
+
+
+def install_step(extra: str) -> str:
+    """The command that installs an extra of moot: in a clone ``make setup``, unless that would change nothing."""
+    clone = Path(__file__).resolve().parents[1]
+    is_clone = (clone / "pyproject.toml").is_file()
+    was_set_up = Path(sys.prefix) == clone / ".venv" and (clone / ".venv" / ".ready").exists()
+    if is_clone and extra != "service" and not was_set_up and shutil.which("make"):
+        change = "" if Path.cwd() == clone else f"cd {shlex.quote(str(clone))} && "
+        return f"{change}make setup && . .venv/bin/activate"
+    found = shutil.which("pip")
+    is_ours = found is not None and Path(found).parent == Path(sys.executable).parent
+    pip = "pip" if is_ours else f"{shlex.quote(sys.executable)} -m pip"
+    return f'{pip} install --editable "{clone}[{extra}]"' if is_clone else f'{pip} install "moot[{extra}]"'

@@ -137,8 +137,8 @@ def check_encoder(manifest: Manifest, encoder: str) -> None:
     if manifest.encoder != encoder:
         raise UserError(
             f"The corpus {manifest.name!r} was built with the encoder {manifest.encoder} ({manifest.dimension} "
-            f"dimensions) and cannot be used with {encoder}. Set embedder={manifest.encoder}, or index the "
-            "passages again under another name.",
+            f"dimensions) and cannot be used with {encoder}. Use its encoder (--set embedder={manifest.encoder}; "
+            f"`moot index` takes --embedder {manifest.encoder}), or index the passages again under another name.",
             kind="corpus_mismatch",
         )
 
@@ -156,8 +156,9 @@ def check_vectors(name: str) -> None:
 def _no_vectors_error(name: str) -> UserError:
     """The error if a corpus needs vectors, but was built without them."""
     return UserError(
-        f"The corpus {name!r} was built without vectors, so only BM25 can search it. Use bm25:{name} as the source. "
-        "To add passages to it, set embedder=none. To get vectors, index the passages again under another name.",
+        f"The corpus {name!r} was built without vectors, so only BM25 can search it: "
+        f"--set debaters.0.retriever=bm25:{name} (graphs without debaters: --set 'sources=[\"bm25:{name}\"]'). To add "
+        "passages to it: --embedder none. To get vectors, index the passages again under another name.",
         kind="corpus_mismatch",
     )
 

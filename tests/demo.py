@@ -2,14 +2,17 @@
 
     OPENAI_BASE_URL=http://127.0.0.1:8000/v1 .venv/bin/python -m tests.demo NAME
     OPENAI_BASE_URL=... .venv/bin/python -m tests.demo encyclopaedia=NAME news=NAME scorer=NAME judge=NAME
+    .venv/bin/python -m tests.demo example
 
 The first command sends all requests to one model of an OpenAI-compatible endpoint. The second one names a model for
-each role. So people can answer, too: the endpoint shows each of them only the prompts of one role.
+each role. So people can answer, too: the endpoint shows each of them only the prompts of one role. Both end as the
+third one does: it makes the page's example (`web/example.json`) from the record.
 """
 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import sys
@@ -20,11 +23,13 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
-from moot.cli.demo import CLAIMS, SETTINGS
+from moot.cli.demo import CLAIMS, SETTINGS, debate
 from moot.graphs import load_graph
 from moot.retrievers import open_encoder
+from rich.console import Console
 
 RECORD = Path(__file__).parents[1] / "retrievers" / "demo" / "record.jsonl"
+EXAMPLE = Path(__file__).parents[1] / "web" / "example.json"
 ROLES = ("encyclopaedia", "news", "scorer", "judge")
 SECONDS = 3600
 """Maximum time for a reply."""
@@ -119,8 +124,17 @@ async def record(claims: Sequence[str], models: Mapping[str, str], base_url: str
     return [*recorder.replies, *({"text": text, "vector": vector} for text, vector in recorder.vectors.items())]
 
 
+def write_example() -> None:
+    """Writes the page's example: the result document of a debate of the demo."""
+    document = debate(load_graph("tool_mad"), CLAIMS["space-station"][0], Console(file=io.StringIO()))
+    EXAMPLE.write_text(f"{json.dumps(document, ensure_ascii=False, indent=2)}\n", encoding="utf-8")
+    print(f"The page's example is {EXAMPLE}. Make its picture anew: python -m tests.web.pictures")
+
+
 def main(words: Sequence[str]) -> None:
-    """Makes the record with the models that the command line names."""
+    """Makes the record with the models that the command line names, and the page's example from the record."""
+    if list(words) == ["example"]:
+        return write_example()
     named = dict(word.partition("=")[::2] for word in words)
     models = dict.fromkeys(ROLES, words[0]) if len(words) == 1 and "=" not in words[0] else named
     base_url = os.environ.get("OPENAI_BASE_URL", "")
@@ -129,6 +143,7 @@ def main(words: Sequence[str]) -> None:
     lines = asyncio.run(record([claim for claim, _ in CLAIMS.values()], models, base_url.rstrip("/")))
     RECORD.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
     print(f"{len(lines)} lines are in {RECORD}.")
+    write_example()
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from moot.nodes._texts.verdict import (
 )
 from moot.retrievers._evidence import clean
 from moot.transcript.line import Line, format_duration, has_rounds, line, list_of, on_page, own_line
+from moot.transcript.report.codes import answer_kind
 
 WARNINGS = "Warnings:"
 """The heading of the warnings."""
@@ -82,9 +83,9 @@ def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
     no_answer = f"Verdict: none, as the evidence does not tell ({how}{tie})"
     yield from headline(document, no_answer if abstained else answer_text(document, f"{how}{tie}"))
     if (sure := document["confidence"]) is not None:
-        yield own_line(
-            f"Confidence {sure:.2f}, {calibration_basis(document)}: {clean(document['confidence_from'] or '')}", ""
-        )
+        stays_open = abstained or answer_kind(document["task"], document["answer"]) == "nee"
+        what = f"Confidence {sure:.2f}{' that the claim stays open' * stays_open}"
+        yield own_line(f"{what}, {calibration_basis(document)}: {clean(document['confidence_from'] or '')}", "")
     yield from calibration_lines(document)
     yield from robustness_lines(document)
     yield from reasons(document, shown)

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from moot.core.errors import UserError
+from moot.core.lazy import install_step
 
 PACKAGE = "langgraph_runtime_inmem"
 """The package that only LangGraph's development server imports."""
@@ -34,7 +35,7 @@ def patch_cancellation() -> None:
         raise UserError(
             f"This release of langgraph-runtime-inmem has no {RUNTIME}.listen_for_cancellation, without which a "
             "debate that runs for more than four minutes cannot be stopped. Install the releases that moot was tested "
-            "with: pip install 'moot[server]'.",
+            f"with: {install_step('server')}.",
             kind="missing_package",
         )
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from moot.core.callers import CALLED_MODELS, names_in_variable
 from moot.core.config import value_of
+from moot.core.endpoint import PROVIDERS, find_endpoint, is_loopback
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
 from moot.core.own_folder import own_folder
@@ -27,7 +28,7 @@ from moot.nodes._texts.given import LONGEST_GIVEN
 from moot.nodes._texts.given_files import read_given_file
 from moot.nodes._texts.task import TASKS
 from moot.nodes._texts.verdict import caveat_in_words, caveats, citations_in_words, verdict_citations
-from moot.nodes._vendors.catalogue import providers_here, unavailable_reason
+from moot.nodes._vendors.catalogue import VENDORS, providers_here, unavailable_reason
 from moot.retrievers._corpus import known_corpora
 from moot.retrievers._evidence import clean
 from moot.retrievers._search import ABOUT, WEB
@@ -175,7 +176,7 @@ async def example_page(request: Request) -> Response:
 
 EXAMPLE = files("moot.web").joinpath("example.json")
 EXAMPLE_BAR = """<section class="tools-of" aria-label="About this example"><p class="note"><b>An example.</b>
-This debate was recorded: for each debater a strong reader, who saw only that debater's prompts, wrote the replies.
+This debate was recorded: for each role a strong reader, who saw only that role's prompts, wrote the replies.
 <a href="/moot">Check a claim of your own</a></p></section>"""
 
 
@@ -219,7 +220,8 @@ def _choices() -> dict[str, Any]:
     """As `choices`. Blocking.
 
     ``lacks`` maps ``web``, ``embedded`` and the offered model to the reason why each cannot be used, or to an empty
-    text. ``unset`` is true if no model was configured and none can be used, except the built-in one.
+    text. ``about`` says where the offered model is. ``unset`` is true if no model was configured and none can be used,
+    except the built-in one.
     ``usual`` is ``embedded`` if `moot config` or ``MOOT_MODEL`` names the built-in model, else empty.
     """
     corpora = readable_corpora(known_corpora())
@@ -233,6 +235,7 @@ def _choices() -> dict[str, Any]:
         "lacks": {"web": _missing_for_web_search(), "embedded": unavailable_reason("embedded"), offered: lacks},
         "unset": lacks == NO_KEY,
         "model": offered,
+        "about": _about_model(offered) if not lacks else "",
         "usual": "embedded" if value_of("model") == EMBEDDED else "",
         "embedded": EMBEDDED,
         "sources": [*(kind for kind in ABOUT if kind != "langchain"), "web", *SOURCES.names(), *searched],
@@ -261,6 +264,21 @@ def _offered_model() -> tuple[str, str]:
     priced = [one for one in providers_here() if one["example"] in read_prices()]
     ready = next((one["example"] for one in priced if not one["why_not"]), None)
     return (ready, "") if ready else (EXAMPLE_MODEL, NO_KEY)
+
+
+def _about_model(name: str) -> str:
+    """Where a model that can be used is: on this machine, at another address, or behind a key that is set."""
+    provider = name.partition(":")[0]
+    if provider == "fake":
+        return "Random replies, for tests"
+    if (known := PROVIDERS.get(provider)) is None:
+        return "With your key, which is set" if VENDORS[provider].keys else "With the credentials of this machine"
+    address = find_endpoint(provider).base_url
+    titles = {one["provider"]: one["title"] for one in providers_here()} | {"openai": known.base_url_variable}
+    if is_loopback(address):
+        return f"On this machine ({titles[provider]})"
+    is_own = address.rstrip("/") == PROVIDERS["openai"].base_url
+    return "With your key, which is set" if is_own else f"At the address in {known.base_url_variable}"
 
 
 def _missing_for_web_search() -> str:

@@ -111,7 +111,7 @@ def batch(
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds, queue)
         claims = ClaimsFile(file)  # raises errors of the file before the folder is created
         if queue:  # its workers may be on other machines, so no model of this one is offered
-            check_first_row(claims, row_options)
+            check_first_row(claims, row_options, here=False)
         else:
             with_model(lambda: check_first_row(claims, row_options), named, stop.ask)
         with exclusive_folder(out, "batch", LOCK, FILE):

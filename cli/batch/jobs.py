@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from moot.cli.options import chosen_settings, parse_pairs
-from moot.cli.resuming import check_models
+from moot.cli.resuming import check_models, check_packages
 from moot.core.errors import UserError
 from moot.evals._benchmarks.claim_files import BadRow, ClaimRow
 from moot.graphs import load_graph
@@ -125,11 +125,11 @@ def jobs_of(row: ClaimRow, name: str, options: BatchOptions, batch: str) -> list
     return jobs
 
 
-def check_first_row(rows: Iterable[ClaimRow | BadRow], options: BatchOptions) -> None:
-    """Checks the models of the first row whose settings are valid. Blocking.
+def check_first_row(rows: Iterable[ClaimRow | BadRow], options: BatchOptions, *, here: bool = True) -> None:
+    """Checks the models of the first row whose settings are valid; if it runs ``here``, also the packages. Blocking.
 
     Raises:
-        UserError: as `check_models`; or the file of claims cannot be read.
+        UserError: as `check_models` and `check_packages`; or the file of claims cannot be read.
     """
     for row in rows:
         if isinstance(row, BadRow):
@@ -140,6 +140,8 @@ def check_first_row(rows: Iterable[ClaimRow | BadRow], options: BatchOptions) ->
         except UserError:
             continue  # the row becomes a bad row
         for settings, system in chosen:
+            if here:
+                check_packages(settings, system)
             check_models(settings, system)
         return
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, cast
 
+from moot.cli.asking import check_given
 from moot.cli.options import parse_settings
 from moot.cli.output import note_demonstration
 from moot.cli.resuming import check_models, parse_mode
@@ -96,6 +97,8 @@ def find_claims(
     """
     defaults = {name: value for name, value in usual_settings().items() if name not in ClaimSettings.without}
     settings = parse_settings(graph.context_schema, pairs, {**defaults, **named}, "find_claims")  # type: ignore[arg-type]
+    if given != "-":
+        check_given([given])
     if settings.model is None and not settings.models:
         raise UserError(NO_MODEL, kind="missing_model")
     check_models(settings)

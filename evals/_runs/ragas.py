@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from moot.core.endpoint import Endpoint, Limits, sdk_options
 from moot.core.errors import MootError, ReplyError, UserError
-from moot.core.lazy import imported
+from moot.core.lazy import imported, install_step
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.evals._runs.log_files import UNREADABLE, find_logs, read_headers, without_superseded
@@ -442,6 +442,6 @@ def check_installed() -> None:
     except ImportError as error:
         # the extra also excludes a version of langchain-community with which ragas cannot be imported
         raise UserError(
-            f"RAGAS's own scores need ragas, which cannot be imported ({error}): pip install 'moot[ragas]'",
+            f"RAGAS's own scores need ragas, which cannot be imported ({error}): {install_step('ragas')}",
             kind="missing_package",
         ) from error

@@ -25,8 +25,8 @@ async def check_stand_in(sources: Sequence[str], claim: str, run: NodeContext) -
     except MootError as error:
         is_outage = not isinstance(error, UserError | BudgetExhausted)
         raise WorldError(
-            f"{reasons_to_replace(replaced, corpus)} So Wikipedia would be read. {error.detail} Then run the debate "
-            "again. To try moot without a network: `--corpus demo-news` (in Python and the API `corpus`).",
+            f"{error.detail} Then run the debate again. To see moot without a network: moot demo. (Wikipedia would be "
+            f"read. {reasons_to_replace(replaced, corpus)})",
             kind=SOURCE_OUTAGE if is_outage else error.kind,
             retryable=is_outage,
         ) from error

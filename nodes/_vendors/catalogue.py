@@ -10,6 +10,7 @@ from typing import Literal, TypedDict
 from moot.core.callers import CALLED_MODELS, check_called_model, variables_of
 from moot.core.endpoint import PROVIDERS, Endpoint, check_address, find_endpoint, replaying
 from moot.core.errors import UserError, did_you_mean
+from moot.core.lazy import install_step
 
 Structure = Literal["extra_body", "response_format", "google", "words"]
 """The way to give a client the JSON schema of a reply: in an option of the call, or only in the prompt (``words``)."""
@@ -235,7 +236,7 @@ def vendor_endpoint(provider: str) -> Endpoint:
     """
     vendor = VENDORS[provider]
     if find_spec(vendor.module) is None:
-        command = f'pip install "moot[{provider}]"' if provider == "anthropic" else f"pip install {vendor.package}"
+        command = install_step(provider) if provider == "anthropic" else f"pip install {vendor.package}"
         raise UserError(
             f"Models of {vendor.title} need the package {vendor.package}: {command}",
             kind="missing_package",

@@ -44,7 +44,7 @@ def check_error(words: list[str], step: str) -> None:
         (["verify", CLAIM, "--model", "vllm:x", *HERE], "Start the server there."),
         (["verify", CLAIM, "--model", "olama:x"], "Did you mean ollama?"),
         (["verify", CLAIM, "--model", "fake:1"], "Check the network"),
-        (["verify", CLAIM, "--model", "fake:1"], "`--corpus demo-news`"),
+        (["verify", CLAIM, "--model", "fake:1"], "To see moot without a network: moot demo"),
         (["verify", CLAIM, "--model", "fake:1", "--corpus", "mine"], "Build one with: moot index PATH --corpus mine"),
         (["verify", CLAIM, "--model", "fake:1", "--given", "nowhere.csv"], NO_FILE),
         (["verify", CLAIM, "--graph", "rag", "--model", "fake:1", "--set", 'sources=["tavily"]'], "export TAVILY_API"),

@@ -209,7 +209,7 @@ def test_without_a_package_an_error_says_how_to_install_it(monkeypatch: pytest.M
 
     monkeypatch.setattr(lazy, "imported", not_installed)
     for measure in (cohen_kappas, panel_fleiss_kappa):
-        with pytest.raises(UserError, match=r'pip install "moot\[evals\]"') as caught:
+        with pytest.raises(UserError, match="make setup|pip install") as caught:
             measure(PANELS)
         assert caught.value.kind == "missing_package"
 

@@ -261,10 +261,10 @@ async def test_ragas_ignores_blank_questions_and_moot_refuses_them(
 async def test_without_ragas_an_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ragas.metrics.collections", None)
     unused: Any = None
-    with pytest.raises(UserError, match=r"pip install 'moot\[ragas\]'") as caught:
+    with pytest.raises(UserError, match="make setup|pip install") as caught:
         await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], unused)
     assert caught.value.kind == "missing_package"
-    with pytest.raises(UserError, match=r"pip install 'moot\[ragas\]'"):
+    with pytest.raises(UserError, match="make setup|pip install"):
         await ragas_answer_relevance(CLAIM, ANSWER, unused, unused)
 
 

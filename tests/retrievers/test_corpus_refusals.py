@@ -203,7 +203,7 @@ async def test_a_corpus_refuses_encoders_that_did_not_build_it(
     retriever = await open_retriever("chroma:small", encoder="openai:m")
     assert len(await retriever.search("entry", 1)) == 1
     for attempt in (open_retriever("chroma:small"), index_passages("small", [passage(2)])):
-        with pytest.raises(UserError, match="Set embedder=openai:m") as caught:
+        with pytest.raises(UserError, match="--set embedder=openai:m") as caught:
             await attempt
         assert caught.value.kind == "corpus_mismatch"
     dimension = 4

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from moot.core.lazy import install_step
+
 from tests.conftest import free_port
 from tests.forked import start
 
@@ -67,5 +69,5 @@ def test_a_server_release_without_the_patched_function_is_an_error() -> None:
     code, out, err = run_forked(WITHOUT_FUNCTION, "serve", "--port", str(free_port()))
     last = err.splitlines()[-1]
     assert last.startswith("moot: This release of langgraph-runtime-inmem has no "), err
-    assert last.endswith("pip install 'moot[server]'.")
+    assert last.endswith(f"{install_step('server')}.")
     assert (code, out) == (2, "")

@@ -59,7 +59,7 @@ export class Home {
       "Which model",
       [
         { key: "embedded", name: "Built in", about: BUILT_IN, lacks: () => lacks.embedded, never: Boolean(lacks.embedded) },
-        { key: model, name: modelName(model), about: "With your key, which is set", lacks: () => lacks[model], never: Boolean(lacks[model]) },
+        { key: model, name: modelName(model), about: choices.about, lacks: () => lacks[model], never: Boolean(lacks[model]) },
         { key: "other", name: "Another", about: "By name, from any provider" },
       ],
       lacks[model] ? choices.usual : model,
