@@ -20,7 +20,7 @@ class LedgerSource:
         self.name = source.name
         self.source = source
         self.debate_ledger = debate_ledger
-        # further parts of the ledger key: values that the results depend on
+        # Further parts of the ledger key: values that the results depend on.
         self.parts = parts
 
     async def search(self, query: str, k: int) -> list[Evidence]:

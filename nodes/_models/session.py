@@ -210,7 +210,7 @@ _ending: set[asyncio.Task[None]] = set()
 
 @contextmanager
 def report_to(recorder: Recorder) -> Iterator[None]:
-    """Context manager: the innermost recorder is called for every debate that this process starts or resumes."""
+    """Context manager: inside it, this recorder and no outer one is called for each debate that starts or resumes."""
     _recorders.append(recorder)
     try:
         yield

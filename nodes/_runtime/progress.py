@@ -15,7 +15,7 @@ def begin_event(ledger: Ledger) -> dict[str, Any]:
 
 
 def step_event(ledger: Ledger, update: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Fields of the event at a node's end; ``tokens`` are as endpoints count, ``error`` is its kind or null."""
+    """Fields of the event at a node's end; ``tokens`` are the endpoint's counts, ``error`` the error's kind or null."""
     error = (update.get("error") or {}).get("kind")
     spent = {"calls": len(ledger.calls), "tokens": tokens_of(ledger.calls)}
     return {"event": "step", "seconds": round(seconds, 3), **spent, "error": error}
