@@ -48,16 +48,12 @@ PROVIDERS = {
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The address and the key of an endpoint.
-
-    ``key_variable`` is the environment variable of the key; it is empty if the key comes from elsewhere. ``api`` names
-    the API; it is empty if the API is OpenAI's or compatible with it.
-    """
+    """The address and the key of an endpoint."""
 
     base_url: str
     api_key: str
-    key_variable: str = ""
-    api: str = ""
+    key_variable: str = ""  # the environment variable of the key; empty if the key comes from elsewhere
+    api: str = ""  # the API's name in messages; empty if the API is OpenAI's or compatible with it
 
     @property
     def is_ollama(self) -> bool:
@@ -81,12 +77,7 @@ def without_possible_user(url: str) -> str:
 
 
 def find_endpoint(provider: str) -> Endpoint:
-    """The endpoint of a provider, from the environment.
-
-    Raises:
-        UserError: the provider is unknown, its address or its key is invalid, or the key is missing. Only OpenAI's own
-            address requires a key, and only if the debate is not a replay.
-    """
+    """The endpoint of a provider, as the environment sets it up; UserError if it cannot be used."""
     found = PROVIDERS.get(provider)
     if found is None:
         raise UserError(
@@ -104,7 +95,7 @@ replaying: ContextVar[bool] = ContextVar("replaying", default=False)
 
 @lru_cache(maxsize=256)
 def _checked_endpoint(provider: Provider, base_url: str, key: str, *, needs_key: bool) -> Endpoint:
-    """Checks a provider's address and key from the environment, and returns the endpoint. See `find_endpoint`."""
+    """The endpoint with a provider's key and its address (by default the usual one), which are checked."""
     base_url, key = (base_url or provider.base_url).strip(), key.strip()
     check_address(base_url, provider.base_url_variable)
     if not (key.isascii() and key.isprintable()):
@@ -113,6 +104,7 @@ def _checked_endpoint(provider: Provider, base_url: str, key: str, *, needs_key:
             "line breaks.",
             kind="invalid_environment",
         )
+    # Any other address may work without a key.
     if needs_key and not key and base_url == PROVIDERS["openai"].base_url:
         raise UserError(
             f"{provider.key_variable} is not set, so models of {provider.name} cannot be called. Set it: "
@@ -123,11 +115,7 @@ def _checked_endpoint(provider: Provider, base_url: str, key: str, *, needs_key:
 
 
 def check_address(url: str, variable: str) -> None:
-    """Checks that a URL is a web address; ``variable`` is the environment variable with the URL.
-
-    Raises:
-        UserError: the scheme is not http or https, there is no host, or the port is invalid.
-    """
+    """Checks that a URL is a web address; ``variable`` is the environment variable with the URL."""
     try:
         parts = urlsplit(url)
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -142,11 +130,7 @@ def check_address(url: str, variable: str) -> None:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is a loopback address of this machine.
-
-    Raises:
-        ValueError: the address cannot be parsed.
-    """
+    """Whether an address is a loopback address of this machine; ValueError if it cannot be parsed."""
     host = urlsplit(url).hostname or ""
     with contextlib.suppress(ValueError):  # the host is a name
         return ip_address(host).is_loopback
@@ -155,21 +139,13 @@ def is_loopback(url: str) -> bool:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of the calls to an endpoint.
+    """Limits of the calls to an endpoint."""
 
-    Args:
-        attempts: maximum number of attempts per call. A request that is refused with HTTP 429 is not counted.
-        timeout: maximum seconds per attempt.
-        max_concurrency: maximum number of concurrent calls.
-        requests_per_minute: maximum number of calls per minute; None for no limit.
-        max_wait: maximum seconds for which a call is repeated after refusals with HTTP 429.
-    """
-
-    attempts: int = 3
-    timeout: float = 60.0
+    attempts: int = 3  # for each call; a request that is refused with HTTP 429 is not counted
+    timeout: float = 60.0  # seconds for each attempt
     max_concurrency: int = 16
-    requests_per_minute: int | None = None
-    max_wait: float = 600.0
+    requests_per_minute: int | None = None  # calls per minute; None: no limit
+    max_wait: float = 600.0  # seconds for which a call is repeated after refusals with HTTP 429
 
 
 DEFAULT_LIMITS = Limits()
@@ -203,13 +179,8 @@ def _loop_values() -> dict[Any, Any]:
 
 
 def once_per_loop(key: Any, make: Callable[[], T]) -> T:
-    """The value of a key in the running event loop, created on first use.
-
-    Clients and locks, for example, work only in the event loop in which they were created.
-
-    Raises:
-        RuntimeError: no event loop is running.
-    """
+    """The value of a key in the running event loop, created on first use."""
+    # Clients and locks, for example, work only in the event loop in which they were created.
     values = _loop_values()
     if key not in values:
         values[key] = make()
@@ -218,11 +189,7 @@ def once_per_loop(key: Any, make: Callable[[], T]) -> T:
 
 
 async def create_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The same as `once_per_loop`, but a coroutine creates the value.
-
-    Concurrent callers wait for the same coroutine, which continues if a caller is cancelled. If the coroutine fails,
-    all waiting callers get the error, and the next caller starts a new coroutine.
-    """
+    """The same as `once_per_loop`, but a coroutine creates the value; if it fails, the next caller starts a new one."""
     values = _loop_values()
 
     def start() -> asyncio.Future[T]:
@@ -238,6 +205,7 @@ async def create_once(key: Any, make: Callable[[], Coroutine[Any, Any, T]]) -> T
             # Only the result is stored, because the task would keep a debate in memory.
             once_per_loop(key, asyncio.Future).set_result(task.result())
 
+    # The coroutine continues if a caller that waits for it is cancelled.
     future = once_per_loop(key, start)
     return future.result() if future.done() else await asyncio.shield(future)
 
@@ -249,20 +217,14 @@ async def create_once_in_thread(key: Any, make: Callable[[], T]) -> T:
 
 @lru_cache(maxsize=1)
 def tls() -> Any:
-    """The TLS settings of all HTTP clients, cached because loading the certificates is slow. Blocking."""
+    """The TLS settings of all HTTP clients, cached because loading the certificates is slow; blocking."""
     import ssl
 
     return ssl.create_default_context()
 
 
 def make_client(kind: Any, base_url: str, **options: Any) -> Any:
-    """Creates an HTTP client of the given class, which follows no redirects. Blocking.
-
-    The client uses the proxies in the environment, unless the address is a loopback address.
-
-    Raises:
-        UserError: the environment names a proxy or certificates that cannot be used, or an option is invalid.
-    """
+    """Creates an HTTP client that follows no redirects, and uses proxies except for this machine; blocking."""
     certificates = os.environ.get("SSL_CERT_FILE")
     try:
         if certificates and not base_url.startswith("http:") and not os.path.isfile(certificates):
@@ -282,11 +244,7 @@ def client_error(error: Exception) -> UserError:
 
 
 def check_proxy(url: str) -> None:
-    """Checks that the proxy which the environment names for an address, if any, is an HTTP proxy.
-
-    Raises:
-        UserError: it is not. aiohttp would send HTTP to a SOCKS proxy.
-    """
+    """Checks that the proxy which the environment names for an address, if any, is an HTTP proxy."""
     from urllib.request import getproxies, proxy_bypass
 
     proxies, parts = getproxies(), urlsplit(url)
@@ -296,24 +254,20 @@ def check_proxy(url: str) -> None:
     try:
         found = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
         if found.scheme not in ("http", "https") or not found.hostname or found.port == 0:
+            # aiohttp would send HTTP to a SOCKS proxy.
             raise ValueError(f"{without_possible_user(proxy)} is not an HTTP proxy; other proxies are not supported")
     except ValueError as error:
         raise client_error(error) from error
 
 
 async def sdk_options(endpoint: Endpoint, timeout: float) -> dict[str, Any]:
-    """The options of the openai SDK's asynchronous clients for an endpoint; the clients of a loop share connections.
-
-    A user's name and password in the address are sent as a header instead of the key.
-
-    Raises:
-        UserError: a proxy, certificates or headers in the environment cannot be used.
-    """
+    """The options of the openai SDK's asynchronous clients for an endpoint; the clients of a loop share connections."""
     for name in HEADER_VARIABLES:
         if not re.fullmatch(r"[\n\x20-\x7e]*", os.environ.get(name, "")):
             raise UserError(f"{name} contains a character that is not allowed in a header.", kind="invalid_environment")
     check_proxy(endpoint.base_url)
     parts = urlsplit(endpoint.base_url)
+    # A user's name and password in the address are sent as a header instead of the key.
     login = ":".join(unquote(part or "") for part in (parts.username, parts.password))
     basic = {"Authorization": f"Basic {b64encode(login.encode()).decode()}"}
 
@@ -336,25 +290,20 @@ HEADER_VARIABLES = ("OPENAI_ORG_ID", "OPENAI_ORGANIZATION", "OPENAI_PROJECT_ID",
 
 
 def forget_loops(ended: bool = True) -> None:
-    """Drops the values of event loops that ended without `close_clients`; of all loops if ``ended`` is false.
-
-    The exception handler of each of these loops is replaced with a function that does nothing. Otherwise, each HTTP
-    session that was not closed would cause a warning.
-    """
+    """Drops the values of event loops that ended without `close_clients`; of all loops if ``ended`` is false."""
     _loop_cache.forget()
     for loop in [reference() for reference in _per_loop.keyrefs()]:
         if loop is not None and (loop.is_closed() or not ended):
+            # Otherwise, each HTTP session that was not closed would cause a warning.
             loop.set_exception_handler(lambda *_: None)
             _per_loop.pop(loop, None)
 
 
 async def close_clients() -> None:
-    """Closes the HTTP clients of the running loop, and drops all values of the loop. Call it before the loop ends.
-
-    The clients are the values whose key is a tuple with a first element that begins with "http".
-    """
+    """Closes the HTTP clients of the running loop, and drops all its values; to be called before the loop ends."""
     values = _per_loop.pop(asyncio.get_running_loop(), {})
     _loop_cache.forget()
+    # The key of a client is a tuple whose first element begins with "http".
     clients = [value for key, value in values.items() if key[0].startswith("http")]
     for client in await asyncio.gather(*clients, return_exceptions=True):
         if not isinstance(client, BaseException):  # otherwise the call that opened the client has raised this error

@@ -105,26 +105,16 @@ The first compares the whole names, the second the words in which they differ.
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The sentence "Did you mean X? ", in which X is the known name most similar to an unknown name.
-
-    The sentence ends with a space. If no known name is similar, the text is empty.
-
-    Args:
-        name: the unknown name.
-        known: the valid names.
-    """
+    """The sentence "Did you mean X? ", with a space at its end; empty if no known name is similar."""
     similar = difflib.get_close_matches(name, list(known), n=5, cutoff=NAME_SIMILARITY)
     meant = next((other for other in similar if _is_misspelling(name, other)), None)
     return f"Did you mean {meant}? " if meant else ""
 
 
 def _is_misspelling(name: str, known: str) -> bool:
-    """Whether a name may be a misspelling of a known name: the words in which they differ must be similar.
-
-    Words that both names share at the beginning or the end are left out. So max_rounds is no misspelling of
-    max_seconds.
-    """
+    """Whether a name may be a misspelling of a known name: the words in which they differ must be similar."""
     words, others = (re.split(r"[_\W]+", text.lower()) for text in (name, known))
+    # Equal words at both ends do not count, so that max_rounds is no misspelling of max_seconds.
     for end in (0, -1):
         while words and others and words[end] == others[end]:
             words.pop(end)
@@ -140,12 +130,8 @@ class OutageCount:
         self._count = 0
 
     def stop_reason(self, outage: bool | None) -> str:
-        """Counts a debate that has ended. Returns why the batch starts no further debate; empty if it may go on.
-
-        Args:
-            outage: whether an outage ended the debate; None for a debate that does not count, because no search of it
-                succeeded and no outage ended it. Such a debate may have no searches at all.
-        """
+        """Counts a debate that has ended, and returns why the batch starts no further debate; empty if it may go on."""
+        # None: no search succeeded, or there was none, and no outage ended the debate. It does not count.
         if outage is not None:
             self._count = self._count + 1 if outage else 0
         if self._count < MOST_OUTAGES or not outage:
@@ -237,11 +223,7 @@ class ReplyError(WorldError):
 
 
 class BudgetExhausted(ReplyError):  # noqa: N818 - names a state, not an error
-    """A ceiling prevented or ended a call, a search or another step.
-
-    The ceilings are `budget`, `max_cost`, `max_calls` and `max_seconds`. Either too little was left to begin the step
-    or to repeat a call, or `max_seconds` was used up before the step had ended.
-    """
+    """A ceiling (`budget`, `max_cost`, `max_calls` or `max_seconds`) prevented or ended a call or another step."""
 
     def __init__(self, detail: str) -> None:
         WorldError.__init__(self, detail, kind=BUDGET_EXHAUSTED)
@@ -255,11 +237,8 @@ It is also the outcome of a turn if a ceiling prevented the call of the model, o
 
 
 def copy_error(error: Exception) -> Exception:
-    """A copy of a MootError; an error of another class is returned itself.
-
-    If several callers raise the same error, each raises its own copy, because raising an error adds a traceback to it.
-    The copy has only the fields of the error's record (`MootError.record`).
-    """
+    """A copy of a MootError, with the fields of its record; an error of another class is returned itself."""
+    # Callers that raise the same error raise copies of it, because raising an error adds a traceback to it.
     return error_from_record(error.record("")) if isinstance(error, MootError) else error
 
 

@@ -19,11 +19,7 @@ LATEST_RETRY = 1e9
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """The wait in seconds that a Retry-After header asks for; None without a header, or if it cannot be parsed.
-
-    Args:
-        value: the header: a number of seconds or an HTTP date. A past date or a negative number gives 0.
-    """
+    """The wait in seconds that a Retry-After header (seconds or an HTTP date) asks for; None if it cannot be read."""
     if not value:
         return None
     try:
@@ -39,11 +35,7 @@ def retry_after_seconds(value: str | None) -> float | None:
 
 
 def explain(error: BaseException, endpoint: Endpoint, model: str) -> MootError:
-    """The MootError for an exception that a model's client raised, or for the end of the time for a request.
-
-    The HTTP status of the exception or of one of its causes selects the error. Without a status, the class names of the
-    exception and its causes select it.
-    """
+    """The MootError for an exception of a model's client, by its HTTP status or, without one, by its class."""
     openai = imported("openai")
     if isinstance(error, openai.APIStatusError):
         return explain_status(error.status_code, error.response.headers, error.body, endpoint, model)
@@ -138,13 +130,7 @@ def broken_off(endpoint: Endpoint) -> WorldError:
 
 
 def unreachable(endpoint: Endpoint, error: BaseException, *, may_cost: bool = False) -> WorldError:
-    """The error for a request without an answer.
-
-    Args:
-        endpoint: the endpoint.
-        error: the cause.
-        may_cost: whether the request may have arrived, so that the endpoint may charge for it.
-    """
+    """The error for a request without an answer; ``may_cost`` if it may have arrived, so that it may be charged."""
     return WorldError(
         f"{endpoint.display_url} could not be reached ({error}). {_remedy(endpoint)}",
         kind="unreachable",
@@ -163,14 +149,7 @@ def _remedy(endpoint: Endpoint) -> str:
 
 
 def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True) -> WorldError:
-    """The error for an answer that does not follow the endpoint's API, ends early or is too long.
-
-    Args:
-        endpoint: the endpoint.
-        model: the model's name in the error.
-        why: the fault of the answer, in words.
-        retryable: whether the same call may succeed if it is repeated.
-    """
+    """The error for an answer that does not follow the API, ends early or is too long; ``why`` says so in words."""
     api = f"{endpoint.api} API" if endpoint.api else "an OpenAI-compatible API (it usually ends in /v1)"
     return WorldError(
         f"{endpoint.display_url} sent an answer for {model} that cannot be read ({why}). Check that the address is "
@@ -182,15 +161,7 @@ def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True)
 
 
 def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, model: str) -> MootError:
-    """The MootError for an answer of an endpoint with an HTTP error or a redirect.
-
-    Args:
-        status: the HTTP status. A status without a case of its own gives an error of the kind ``bad_request``.
-        headers: the headers of the answer; only ``retry-after`` and ``location`` are read.
-        body: the error in the answer, as a dict of its fields or as a text; None or "" if the answer has none.
-        endpoint: the endpoint.
-        model: the model's name in the error.
-    """
+    """The MootError for an HTTP error or a redirect; ``body`` is the fields or text of the error in the answer."""
     at, message = endpoint.display_url, quoted_message(body)
     if status < 400:
         to = without_user(headers.get("location", "nowhere").partition("?")[0])[:200]
@@ -253,18 +224,7 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
 
 
 def explain_error(body: Any, headers: Any, endpoint: Endpoint, model: str, *, begun: bool = False) -> MootError:
-    """The MootError for an error in an answer with a successful HTTP status; gateways send such answers.
-
-    If the error's code is an HTTP status from 400 to 599, the result is the error for that status (`explain_status`).
-    The result's ``may_cost`` is true, unless the code is from 400 to 499 and no part of the reply has arrived.
-
-    Args:
-        body: the error in the answer, as a dict of its fields or as a text.
-        headers: the headers of the answer.
-        endpoint: the endpoint.
-        model: the model's name in errors.
-        begun: whether a part of the reply has arrived.
-    """
+    """The MootError for an error in an answer with HTTP status 200; ``begun`` if a part of the reply came before."""
     code = str(body.get("code")) if isinstance(body, dict) else ""
     if len(code) == 3 and code[0] in "45" and code.isdecimal():
         error = explain_status(int(code), headers, body, endpoint, model)
@@ -287,11 +247,7 @@ LLAMA_CPP_FIELDS = ("n_prompt_tokens", "n_ctx")
 
 
 def quoted_message(body: Any) -> str:
-    """A colon and the shortened message of an endpoint's error; empty if the error has no message.
-
-    Args:
-        body: the error in the answer, as a dict of its fields or as a text; None or "" if the answer has none.
-    """
+    """A colon and the shortened message of an error (fields or text); empty if it has no message."""
     message = body.get("message") if isinstance(body, dict) else body
     fields = body if isinstance(body, dict) else {}
     numbers = [f"{key} {fields[key]}" for key in LLAMA_CPP_FIELDS if type(fields.get(key)) is int]

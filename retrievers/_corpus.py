@@ -53,26 +53,13 @@ def known_corpora() -> list[str]:
 
 
 def read_manifest(name: str) -> Manifest | None:
-    """A corpus's manifest; None if the corpus does not exist yet. Blocking.
-
-    Raises:
-        UserError: the name is invalid, the manifest is damaged, moot did not create the collection, or `open_store`
-            failed.
-        WorldError: the Chroma server failed.
-    """
+    """A corpus's manifest; None if the corpus does not exist yet; blocking."""
     check_name(name)
     return open_store().read(name)
 
 
 def delete_corpus(name: str) -> None:
-    """Deletes a corpus permanently, after waiting for other writers. Blocking.
-
-    Raises:
-        UserError: the name is invalid, there is no such corpus, `open_store` failed, or the home folder cannot be
-            written.
-        WorldError: the Chroma server failed, or the disk is full.
-        OSError: a file cannot be deleted.
-    """
+    """Deletes a corpus permanently, after waiting for other writers; blocking."""
     check_name(name)
     check_home("Corpora", "corpora")
     with imported("filelock").FileLock(corpora_folder() / f"{name}.lock", mode=0o600):
@@ -83,7 +70,7 @@ def delete_corpus(name: str) -> None:
 
 
 def check_name(name: str) -> None:
-    """Raises an error for an invalid corpus name. The name becomes the name of a folder."""
+    """Raises an error for an invalid corpus name, which becomes the name of a folder."""
     if not NAME.fullmatch(name):
         raise UserError(
             f"{name!r} cannot name a corpus: use 3 to 63 lower-case letters, digits, - and _, with a letter or digit "
@@ -102,7 +89,7 @@ def check_own_name(name: str) -> None:
 
 
 def corpus_state(name: str) -> str:
-    """A text that identifies a corpus's store, and changes when the corpus is indexed again. Blocking."""
+    """A text that identifies a corpus's store, and changes when the corpus is indexed again; blocking."""
     check_name(name)
     states = _states  # if a corpus is indexed during the lookup, `_forget_states` drops this dict with the old state
     state = open_store().state(name)
@@ -111,10 +98,7 @@ def corpus_state(name: str) -> str:
 
 
 def recent_state(name: str) -> str | None:
-    """A corpus's cached state; None if there is no recent one.
-
-    A state is recent for `RECENT` seconds after its lookup. If this process indexes any corpus, the cache is emptied.
-    """
+    """A corpus's state of the last `RECENT` seconds; None without one, or if this process indexed a corpus since."""
     at, state = _states.get(_state_key(name), (-RECENT, ""))
     return state if time.monotonic() - at < RECENT else None
 
@@ -144,10 +128,7 @@ def check_encoder(manifest: Manifest, encoder: str) -> None:
 
 
 def check_vectors(name: str) -> None:
-    """Raises an error for a corpus without vectors; a missing corpus is accepted. Blocking.
-
-    It is called before an encoder is opened for the corpus.
-    """
+    """Raises an error for a corpus without vectors, before an encoder is opened for it; blocking."""
     manifest = None if name in DEMO_CORPORA else read_manifest(name)
     if manifest is not None and manifest.encoder == NO_ENCODER:
         raise _no_vectors_error(name)
@@ -164,10 +145,7 @@ def _no_vectors_error(name: str) -> UserError:
 
 
 def check_dimension(manifest: Manifest, dimension: int) -> None:
-    """Raises an error if the encoder's vectors and the corpus's vectors differ in length.
-
-    The lengths differ if the encoder's name has come to refer to another model.
-    """
+    """Raises an error if the encoder's name has come to refer to a model whose vectors have another length."""
     if manifest.dimension != dimension:
         raise UserError(
             f"The corpus {manifest.name!r} was built when the encoder {manifest.encoder} had {manifest.dimension} "
@@ -274,7 +252,7 @@ def _delete_earlier(name: str, collection: Any, ids: dict[tuple[str, str], set[s
 
 
 def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
-    """The passages in batches. Raises an error if two different passages have the same id."""
+    """The passages in batches; an error if two different passages have the same id."""
     batch: list[Passage] = []
     contents: dict[str, int] = {}
     for passage in passages:
@@ -294,24 +272,14 @@ def _batches(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
 
 @dataclass(frozen=True)
 class Corpus:
-    """An open corpus. ``collection`` is its Chroma collection, whose methods block."""
+    """An open corpus, with its Chroma ``collection``, whose methods block."""
 
     manifest: Manifest
     collection: Any
 
 
 async def open_corpus(name: str, encoder: str) -> Corpus:
-    """Opens a corpus for dense search; a demo corpus is built on first use.
-
-    Args:
-        name: the corpus.
-        encoder: the name of the encoder of the queries.
-
-    Raises:
-        UserError: the corpus is missing, unfinished or damaged, or has another encoder; its name is invalid; or the
-            store cannot be opened. For a demo corpus, also as `index_passages`, which builds it.
-        WorldError: the Chroma server failed.
-    """
+    """Opens a corpus for dense search with an encoder's queries; a demo corpus is built on first use."""
     if name in DEMO_CORPORA:
         manifest = await _build_demo(name, encoder)
     else:
@@ -322,11 +290,7 @@ async def open_corpus(name: str, encoder: str) -> Corpus:
 
 
 def _open_complete(store: FolderStore | ServerStore, manifest: Manifest) -> Any:
-    """Opens a corpus's collection, and checks that it is complete. Blocking.
-
-    The collection must have at least as many passages as the manifest says. Its first and its last passage must have
-    readable vectors.
-    """
+    """Opens a corpus's collection, and checks that passages and vectors are as the manifest says; blocking."""
     collection = store.open(manifest.name)
     with chroma_errors(manifest.name, "it cannot be read"):
         stored = collection.count()
@@ -340,7 +304,7 @@ def _open_complete(store: FolderStore | ServerStore, manifest: Manifest) -> Any:
 
 
 def _find_corpus(name: str) -> Manifest:
-    """The manifest of a complete corpus. Raises an error if the corpus is missing or unfinished."""
+    """The manifest of a complete corpus; an error if the corpus is missing or unfinished."""
     manifest = read_manifest(name)
     if manifest is None:
         raise UserError(
@@ -360,10 +324,7 @@ def _find_corpus(name: str) -> Manifest:
 
 
 async def _build_demo(name: str, encoder: str) -> Manifest:
-    """The manifest of a demo corpus for an encoder. A missing or unfinished corpus is built first.
-
-    Other processes that need the corpus wait meanwhile.
-    """
+    """The manifest of a demo corpus for an encoder; a missing or unfinished corpus is built first."""
     suffix = "" if encoder == DEFAULT_ENCODER else "-" + hashlib.blake2b(encoder.encode(), digest_size=4).hexdigest()
     corpus = name + suffix
     manifest = await asyncio.to_thread(read_manifest, corpus)
@@ -377,7 +338,7 @@ async def _build_demo(name: str, encoder: str) -> Manifest:
 
 
 def _lock(name: str) -> Any:
-    """Makes the lock for writers of a corpus, and does not acquire it. Makes the folder of corpora. Blocking."""
+    """Makes the lock for writers of a corpus, and the folder of corpora; does not acquire the lock; blocking."""
     check_name(name)
     check_home("Corpora", "corpora")
     return imported("filelock").AsyncFileLock(corpora_folder() / f"{name}.lock", mode=0o600)
@@ -390,12 +351,7 @@ def demo_passages(name: str) -> list[Passage]:
 
 
 def all_passages(name: str) -> list[Passage]:
-    """All passages of a corpus, in the order of their ids. Blocking.
-
-    Raises:
-        UserError: the name is invalid, the corpus is missing, unfinished or damaged, or the store cannot be opened.
-        WorldError: the Chroma server failed.
-    """
+    """All passages of a corpus, in the order of their ids; blocking."""
     if name in DEMO_CORPORA:
         return sorted(demo_passages(name), key=lambda p: p.id)
     manifest = _find_corpus(name)
@@ -407,7 +363,7 @@ def all_passages(name: str) -> list[Passage]:
 
 
 def _read_passages(name: str, collection: Any) -> Iterator[Passage]:
-    """The passages in a collection. Blocking."""
+    """The passages in a collection; blocking."""
     with chroma_errors(name, "it cannot be read"):
         for start in range(0, collection.count(), PAGE):
             page = collection.get(limit=PAGE, offset=start, include=["documents", "metadatas"])
@@ -416,10 +372,7 @@ def _read_passages(name: str, collection: Any) -> Iterator[Passage]:
 
 
 def digest_of(passages: Iterable[Passage]) -> str:
-    """A digest of passages. It depends neither on the passages' order nor on the fields in `FETCHED`.
-
-    It is the sum of the digests of all passages modulo 2^128 (AdHash: Bellare and Micciancio, 1997).
-    """
+    """The sum of passages' digests modulo 2^128 (AdHash: Bellare and Micciancio, 1997); their order does not matter."""
     total = 0
     for passage in passages:
         own = hashlib.blake2b(passage.model_dump_json(exclude=FETCHED).encode(), digest_size=16)
@@ -428,17 +381,12 @@ def digest_of(passages: Iterable[Passage]) -> str:
 
 
 def corpus_digest(name: str) -> str:
-    """The digest of a corpus's passages. Blocking.
-
-    Raises:
-        UserError: the name is invalid, the corpus is missing, unfinished or damaged, or the store cannot be opened.
-        WorldError: the Chroma server failed.
-    """
+    """The digest of a corpus's passages; blocking."""
     known = None if name in DEMO_CORPORA else _find_corpus(name)
     return known.digest if known else _cached_digest(name, corpus_state(name))
 
 
 @lru_cache(maxsize=64)
 def _cached_digest(name: str, state: str) -> str:
-    """The digest of a corpus in one state. The state is only a key of the cache."""
+    """The digest of a corpus in one state, which is only a key of the cache."""
     return digest_of(all_passages(name))

@@ -22,11 +22,7 @@ class CrossScorer(LocalModel):
         self._model = model
 
     async def compare(self, text: str, others: Sequence[str]) -> list[float]:
-        """The similarity of a text to each of the other texts.
-
-        Raises:
-            WorldError: the model failed, or returned a value that is not a finite number.
-        """
+        """The similarity of a text to each of the other texts; WorldError if one is not a finite number."""
         similarities = await self.run(self._predict, [(text, other) for other in others])
         if not all(map(math.isfinite, similarities)):
             raise WorldError(
@@ -39,11 +35,7 @@ class CrossScorer(LocalModel):
 
 
 async def open_cross_encoder(name: str) -> CrossScorer:
-    """The CrossEncoder with this name (or in this folder). The last four models stay loaded.
-
-    Raises:
-        UserError: the model cannot be loaded, or `check_model` does not allow it.
-    """
+    """The CrossEncoder with this name or in this folder; the last four models stay loaded."""
     return await load_in_thread(_load_cross, name, "reranker or cross_encoder")
 
 

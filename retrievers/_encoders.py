@@ -60,40 +60,21 @@ CACHED_TEXTS = 8192
 
 
 class Encoder(Protocol):
-    """Turns texts into unit vectors. A corpus records the ``name`` of the encoder that built it."""
+    """Turns texts into unit vectors; a corpus records the ``name`` of the encoder that built it."""
 
     name: str
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order.
-
-        Raises:
-            UserError, WorldError: the encoder's endpoint refused or failed, or returned unusable vectors.
-            Exception: a model in this process failed.
-        """
+        """One unit vector for each text, in order; an endpoint raises MootErrors, a model in this process any error."""
         ...
 
     def remember(self, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
-        """Caches the unit vectors of these texts, so that `embed` need not compute them again.
-
-        Only the `CACHED_TEXTS` most recently used texts stay cached.
-        """
+        """Caches the unit vectors of texts, for `embed`; the `CACHED_TEXTS` most recently used texts stay cached."""
         ...
 
 
 async def vectors_of(pieces: Sequence[Evidence], encoder: Encoder) -> list[Vector]:
-    """One unit vector for each piece of evidence, in order; cached vectors are not computed again.
-
-    Two kinds of vectors are cached: those of passages that dense or hybrid search found with this encoder, and those
-    that earlier calls of this function returned.
-
-    Args:
-        pieces: the evidence; title and text are encoded.
-        encoder: the encoder.
-
-    Raises:
-        UserError, WorldError, Exception: as `Encoder.embed`.
-    """
+    """One unit vector for each piece's title and text, in order; cached vectors are not computed again."""
     texts = [encoded_text(piece["title"], piece["text"]) for piece in pieces]
     vectors = await encoder.embed(texts)
     encoder.remember(texts, vectors)
@@ -126,7 +107,7 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
 
 
 class VectorCache:
-    """A cache for the vectors of the `CACHED_TEXTS` most recently used texts. Threads and event loops may share it."""
+    """A cache, shared by threads, for the vectors of the `CACHED_TEXTS` most recently used texts."""
 
     def __init__(self) -> None:
         # Arrays and not lists, because the garbage collector would visit every number in a list.
@@ -134,7 +115,7 @@ class VectorCache:
         self._lock = threading.RLock()
 
     def remember(self, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
-        """Caches one unit vector for each text. If the cache is full, the least recently used texts are dropped."""
+        """Caches one unit vector for each text; if the cache is full, the least recently used texts are dropped."""
         packed = [array("d", vector) for vector in vectors]
         with self._lock:
             for text, vector in zip(texts, packed, strict=True):
@@ -144,7 +125,7 @@ class VectorCache:
                     self._vectors.popitem(last=False)
 
     def cached(self, texts: Sequence[str]) -> dict[str, Vector]:
-        """The cached vectors of the given texts, by text. Texts without a cached vector are left out."""
+        """The cached vectors of the given texts, by text, without texts that are not cached."""
         with self._lock:
             found = {text: self._vectors[text] for text in texts if text in self._vectors}
             for text in found:
@@ -153,14 +134,7 @@ class VectorCache:
 
 
 class SentenceEncoder(VectorCache):
-    """A sentence-transformers model in this process.
-
-    The model may compute in bfloat16 (see `fast_encoders`). A list is short if at most `FEW` of its texts are not
-    cached. Debates wait for short lists (queries, claims, questions), so short lists do not wait for long lists
-    (passages of a corpus, sentences of a long text). Short lists that wait at the same time share batches. The vectors
-    of short lists are cached, because debates use the same texts again. A text that already waits or is being encoded
-    for another short list is not encoded again.
-    """
+    """A sentence-transformers model in this process, which may compute in bfloat16 (see `fast_encoders`)."""
 
     def __init__(self, name: str, model: Any) -> None:
         super().__init__()
@@ -168,17 +142,16 @@ class SentenceEncoder(VectorCache):
         self.name = name
         self._model = model
         self._encode_short, self._encode_long = fast_encoders(model)
+        # Debates wait for short lists (queries, claims, questions), so these do not wait for long ones (passages of a
+        # corpus). Short lists that wait share batches, and a text is not encoded for two of them. Their vectors are
+        # cached.
         self._bulk = ThreadPoolExecutor(2, "encoder")  # two lists at once, because a list's last texts leave cores idle
         self._workers = one_core_threads(torch, min(4, torch.get_num_threads()))
         self._waiting: deque[tuple[list[str], Future[dict[str, Vector]]]] = deque()
         self._in_progress: dict[str, Future[dict[str, Vector]]] = {}
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order. Short lists start in the order of their requests.
-
-        Raises:
-            Exception: the model failed.
-        """
+        """One unit vector for each text, in order; short lists start in the order of their requests."""
         with self._lock:
             vectors = self.cached(texts)
             missing = [text for text in dict.fromkeys(texts) if text not in vectors]
@@ -192,7 +165,7 @@ class SentenceEncoder(VectorCache):
         return [vectors[text] for text in texts]
 
     async def _embed_long(self, texts: list[str]) -> list[Vector]:
-        """The vectors of a long list. If the caller is cancelled, a traced model stops after its current batches."""
+        """The vectors of a long list; if the caller is cancelled, a traced model stops after its current batches."""
         cancelled = threading.Event()
         try:
             return await asyncio.get_running_loop().run_in_executor(self._bulk, self._encode_long, texts, cancelled)
@@ -200,7 +173,7 @@ class SentenceEncoder(VectorCache):
             cancelled.set()
 
     def _queue_texts(self, texts: list[str]) -> list[Future[dict[str, Vector]]]:
-        """Futures for the vectors of a short list; other callers may share them. The caller holds the lock."""
+        """Futures, shared with other callers, for the vectors of a short list; the caller holds the lock."""
         fresh = [text for text in texts if text not in self._in_progress]
         if fresh:
             future: Future[dict[str, Vector]] = Future()
@@ -259,7 +232,7 @@ def one_core_threads(torch: Any, count: int) -> ThreadPoolExecutor:
 
 
 def encode(model: Any, texts: list[str]) -> list[Vector]:
-    """Encodes texts as unit vectors with a sentence-transformers model. Blocking."""
+    """Encodes texts as unit vectors with a sentence-transformers model; blocking."""
     rows: list[Vector] = model.encode(texts, normalize_embeddings=True, show_progress_bar=False).tolist()
     return rows
 
@@ -270,13 +243,7 @@ EncodeLong = Callable[[list[str], threading.Event], list[Vector]]
 
 
 def fast_encoders(model: Any) -> tuple[Encode, EncodeLong]:
-    """Two faster versions of `encode` with a traced model: one for short lists, and one for long lists. Blocking.
-
-    They use bfloat16 if the processor supports it. A traced model runs from end to end without Python. Without tracing,
-    a model would compete with a busy event loop for the GIL between its hundreds of small steps. If tracing fails, or
-    if the traced model's vectors of sample texts differ from those of `encode` (cosine below 0.99), both versions are
-    `encode`.
-    """
+    """Faster versions of `encode` for short and for long lists, with a traced model if it works; blocking."""
     torch = imported("torch")
     fast = copy.deepcopy(model).requires_grad_(False)
     # Decided by the processor's features, not by timing, so that a machine always gives the same vectors.
@@ -292,6 +259,8 @@ def fast_encoders(model: Any) -> tuple[Encode, EncodeLong]:
     try:
         with torch.inference_mode(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch warns that a trace may be wrong; the comparison below tests it
+            # A traced model runs from end to end without Python. Without tracing, a model would compete with a busy
+            # event loop for the GIL between its hundreds of small steps.
             few = dict(fast.tokenizer(samples[:2], padding=True, return_tensors="pt"))
             traced = torch.jit.trace(compute, (few,), check_trace=False)
         batches = Batches(torch, fast.tokenizer, traced)
@@ -306,7 +275,7 @@ def fast_encoders(model: Any) -> tuple[Encode, EncodeLong]:
 
 
 class Batches:
-    """Runs texts through a traced model. The texts of a batch have similar lengths."""
+    """Runs texts through a traced model; the texts of a batch have similar lengths."""
 
     def __init__(self, torch: Any, tokenizer: Any, compute: Callable[[dict[str, Any]], Any]) -> None:
         self._torch = torch
@@ -315,21 +284,15 @@ class Batches:
         self._threads = one_core_threads(torch, torch.get_num_threads())
 
     def encode_short(self, texts: list[str]) -> list[Vector]:
-        """Encodes a short list.
-
-        Texts of equal padded length form a batch, so that a text's vector does not depend on the other texts.
-        """
+        """Encodes a short list."""
         tokens = self._tokenizer(texts, truncation=True)
         steps = [(len(row) - 1) // STEP for row in tokens["input_ids"]]
+        # Texts of equal padded length form a batch, so that a text's vector does not depend on the other texts.
         alike = [[i for i, s in enumerate(steps) if s == step] for step in dict.fromkeys(steps)]
         return join_batches([self._run(tokens, batch, STEP) for batch in alike])
 
     def encode_long(self, texts: list[str], cancelled: threading.Event) -> list[Vector]:
-        """Encodes a long list in batches (see `TOKENS_AT_ONCE`), the longest texts first.
-
-        Raises:
-            CancelledError: the event was set before the last batch began.
-        """
+        """Encodes a long list in batches (`TOKENS_AT_ONCE`), the longest texts first, until it is ``cancelled``."""
 
         def run(batch: list[int]) -> dict[int, Vector]:
             if cancelled.is_set():
@@ -362,11 +325,7 @@ def join_batches(batches: Sequence[Mapping[int, Vector]]) -> list[Vector]:
 
 
 def load_sentence_encoder(name: str) -> SentenceEncoder:
-    """Loads a sentence-transformers model by name. The four most recently used models stay loaded. Blocking.
-
-    Raises:
-        UserError: as `load_one_at_a_time`.
-    """
+    """Loads a sentence-transformers model by name; the four most recently used models stay loaded; blocking."""
     return load_one_at_a_time(_load, name)
 
 
@@ -408,14 +367,7 @@ class EndpointEncoder(VectorCache):
         self._limits = limits
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order.
-
-        Only texts that are not cached are requested. The vectors of lists of at most `FEW` texts are cached.
-
-        Raises:
-            UserError, WorldError: the endpoint refused or failed, or returned unusable vectors; or the debate is a
-                replay, and the ledger does not have the vectors.
-        """
+        """One unit vector for each text, in order; only texts that are not cached are requested."""
         if (cache := embeddings.get()) is None:
             vectors = await self._cached_or_requested(texts)
         else:
@@ -432,14 +384,14 @@ class EndpointEncoder(VectorCache):
         return vectors
 
     async def _cached_or_requested(self, texts: Sequence[str]) -> list[Vector]:
-        """The vectors of texts, in order. Only texts that are not in this encoder's cache are requested."""
+        """The vectors of texts, in order; only texts that are not in this encoder's cache are requested."""
         vectors = self.cached(texts)
         missing = list(dict.fromkeys(text for text in texts if text not in vectors))
         vectors |= zip(missing, await self._request_all(missing) if missing else [], strict=True)
         return [vectors[text] for text in texts]
 
     async def _request_all(self, texts: list[str]) -> list[Vector]:
-        """Requests the vectors of texts from the endpoint. Raises an error if their number is wrong."""
+        """Requests the vectors of texts from the endpoint; an error if their number is wrong."""
         vectors: list[Vector] = []
         gate = limiter(self._endpoint.base_url)
         for start in range(0, len(texts), AT_ONCE):
@@ -476,11 +428,7 @@ async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> E
 
 
 def unit_vectors(vectors: Sequence[Any]) -> list[Vector]:
-    """Scales vectors to unit length, and rounds them to 32-bit floats, which the ledger also stores.
-
-    Raises:
-        WorldError: a vector is not a list of numbers, or its norm is 0 or not finite.
-    """
+    """Vectors scaled to unit length, as 32-bit floats, which the ledger also stores; WorldError for unusable ones."""
     np = imported("numpy")
     problem = "The encoder returned a zero vector, or not a list of finite numbers. Try again, or use another encoder."
     try:

@@ -110,11 +110,8 @@ class Retriever(Protocol):
 
 
 def clean(text: str) -> str:
-    """A text in Unicode's composed form (NFC), without control and format characters and lone surrogates.
-
-    Tabs and line ends stay; a line end becomes ``\\n``. Control characters that separate words, such as a form feed,
-    become spaces. White space at both ends is removed.
-    """
+    """A text in Unicode's composed form (NFC), without control and format characters and lone surrogates."""
+    # Tabs and line ends stay. Control characters that separate words, such as a form feed, become spaces.
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     if not lines.replace("\n", "").replace("\t", "").isprintable():
         lines = "".join(map(_cleaned_character, lines))
@@ -209,15 +206,7 @@ def given_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
 
 
 def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evidence]:
-    """Both lists in order. Pieces with the same id are merged, at the position of the first piece.
-
-    A merged piece has the retrievals (each once), the rulings, the shown parts and the other origins (``also``) of
-    both pieces. Its other fields come from the first piece.
-
-    Args:
-        old: the pieces so far.
-        new: the pieces to add.
-    """
+    """Both lists in order; pieces with the same id are merged, at the position of the first piece."""
     merged: dict[str, Evidence] = {}
     for piece in [*old, *new]:
         known = merged.get(piece["id"])
@@ -234,7 +223,7 @@ def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evi
 
 
 def _merge_shown(known: Evidence, new: Evidence) -> None:
-    """Adds the shown parts of ``new`` to ``known``. If ``new`` is shown in full, ``known`` becomes shown in full."""
+    """Adds the shown parts of ``new`` to ``known``, which becomes shown in full if ``new`` is."""
     if "shown" in new:
         known["shown"] = joined_spans([*known["shown"], *new["shown"]], known["text"])
     else:
@@ -257,7 +246,7 @@ SET_LATER = ("novelty", "request_similarity")
 
 
 def _merge_retrievals(known: list[Retrieval], new: list[Retrieval]) -> list[Retrieval]:
-    """Both lists in order, each retrieval once. The fields in `SET_LATER` come from either list, preferably ``new``."""
+    """Both lists in order, each retrieval once; the fields in `SET_LATER` come preferably from ``new``."""
     merged: dict[frozenset[tuple[str, object]], Retrieval] = {}
     for retrieval in [*known, *new]:
         key = frozenset((k, v) for k, v in retrieval.items() if k not in SET_LATER)
@@ -266,10 +255,7 @@ def _merge_retrievals(known: list[Retrieval], new: list[Retrieval]) -> list[Retr
 
 
 def _merge_ruling(known: Evidence, new: Evidence) -> Evidence:
-    """A copy of ``known`` with the rulings on ``new`` by the court or a person.
-
-    If only ``new`` has a ``pool``, the copy has this pool.
-    """
+    """A copy of ``known`` with the rulings on ``new`` by the court or a person, and by default with its ``pool``."""
     merged: Evidence = {**known}
     if "weight" in new:
         merged |= {"relevance": new["relevance"], "credibility": new["credibility"], "weight": new["weight"]}

@@ -64,35 +64,25 @@ def count_tokens(text: str) -> int:
 
 
 def sentences(text: str, longest: int = LONG) -> list[Span]:
-    """The sentences of a text in any language, as offsets in code points, without surrounding white space.
-
-    Args:
-        text: the text.
-        longest: maximum number of tokens of a sentence (1 or more). A longer sentence is split into its lines. A longer
-            line is split at punctuation or spaces if possible. Its parts are then joined while they have at most half
-            of ``longest`` tokens together.
-    """
+    """The sentences of a text in any language, of at most ``longest`` tokens, as offsets in code points."""
     spans = _parts(text, _sentence_ends(text), 0, len(text))
     return [part for span in spans for part in _split_long(text, span, longest, MARKS)]
 
 
 def _sentence_ends(text: str) -> Iterator[int]:
-    """Yields the offsets at which sentences end, in order. Blocks of `BLOCK` characters are read.
-
-    The last sentence of a block may continue, so it is read again with the next block. But if a block has only one
-    sentence, the sentence ends with the block.
-    """
+    """Yields the offsets at which sentences end, in order."""
     boundaries, start = imported("sentencex").get_sentence_boundaries, 0
     while start < len(text):
         block = text[start : start + BLOCK]
         ends = set.intersection(*({found["end_index"] for found in boundaries(code, block)} for code in LANGUAGES))
+        # The last sentence of a block may continue, so it is read again with the next block, unless it is the only one.
         known = sorted(end for end in ends if end < len(block.rstrip())) or [len(block)]
         yield from (start + end for end in known)
         start += known[-1]
 
 
 def _parts(text: str, ends: Iterable[int], start: int, last: int) -> Iterator[Span]:
-    """Cuts ``text[start:last]`` at these ends. White space around parts is removed, and empty parts are left out."""
+    """Cuts ``text[start:last]`` at these ends, without white space around the parts and empty parts."""
     for end in (*ends, last):
         part = text[start:end]
         if part.strip():
@@ -102,10 +92,7 @@ def _parts(text: str, ends: Iterable[int], start: int, last: int) -> Iterator[Sp
 
 
 def _split_long(text: str, span: Span, longest: int, marks: Sequence[str]) -> list[Span]:
-    """Splits a sentence at separators (see `MARKS`) until no part has more than ``longest`` tokens.
-
-    The parts of a line are then joined while they have at most half of ``longest`` tokens together.
-    """
+    """Splits a sentence at separators (see `MARKS`) until no part has more than ``longest`` tokens."""
     start, end = span
     if count_tokens(text[start:end]) <= longest:
         return [span]
@@ -115,7 +102,7 @@ def _split_long(text: str, span: Span, longest: int, marks: Sequence[str]) -> li
 
 
 def _join_parts(text: str, parts: Iterable[Span], most: int) -> list[Span]:
-    """Joins consecutive parts while they have at most ``most`` tokens together. A longer part stays as it is."""
+    """Joins consecutive parts while they have at most ``most`` tokens together; a longer part stays as it is."""
     joined: list[Span] = []
     room = 0
     for start, end in parts:
@@ -129,18 +116,12 @@ def _join_parts(text: str, parts: Iterable[Span], most: int) -> list[Span]:
 
 
 def _longest_sentence(most: int) -> int:
-    """The maximum number of tokens of a sentence in an excerpt of ``most`` tokens.
-
-    It is half of ``most``, but at least 1 and at most `LONG`.
-    """
+    """The maximum number of tokens of a sentence in an excerpt of ``most`` tokens: half of it, from 1 to `LONG`."""
     return max(1, min(LONG, most // 2))
 
 
 def beginning(text: str, most: int) -> str:
-    """The beginning of a text, with at most ``most`` tokens. It ends after a sentence or a part of a long sentence.
-
-    If the whole text has at most ``most`` tokens, it is returned unchanged.
-    """
+    """The beginning of a text, with at most ``most`` tokens, up to the end of a sentence or of a part of a long one."""
     over = next(islice(TOKEN.finditer(text), most, None), None)
     if over is None:
         return text
@@ -159,14 +140,7 @@ def _end_of_fitting(text: str, spans: Iterable[Span], most: int) -> int:
 
 
 def ranks_by_words(query: str, texts: Sequence[str]) -> list[int]:
-    """The rank of each text by the words that it shares with a query; 1 is the best, and ties keep their order.
-
-    The ranks are those of BM25 (Robertson and Zaragoza, 2009), over words without their endings. No model is needed.
-
-    Args:
-        query: a claim or a question.
-        texts: the texts to rank.
-    """
+    """Each text's rank (1 is best, ties keep their order) by BM25 (Robertson and Zaragoza, 2009) over word stems."""
     words = set(_stems(query))
     counts = [Counter(_stems(text)) for text in texts]
     lengths = [count.total() for count in counts]
@@ -192,19 +166,8 @@ def is_short(text: str, most: int) -> bool:
 
 
 async def excerpt(text: str, query: str, most: int, encoder: Encoder) -> list[list[int]]:
-    """The parts of a long text to show: its beginning, and as many of the sentences nearest to a query as fit.
-
-    Each part is a pair of a start and an end (exclusive), in code points. The parts are in the text's order.
-
-    Args:
-        text: a text with more than ``most`` tokens.
-        query: the query that found the text.
-        most: maximum number of tokens to show, as `count_tokens` counts them.
-        encoder: encodes the query and the sentences.
-
-    Raises:
-        UserError, WorldError, Exception: as `Encoder.embed`.
-    """
+    """The parts of a long text to show: its beginning, and as many of the sentences nearest to a query as fit."""
+    # Each part is a pair of a start and an end (exclusive), in code points. ``most`` counts tokens (`count_tokens`).
     first, others = await asyncio.to_thread(_split_beginning, text, most)
     if not others:
         return [list(first)]

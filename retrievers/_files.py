@@ -62,11 +62,9 @@ class Passage(BaseModel):
 
 
 class DocumentPassage(Passage):
-    """A passage of a document. If the document is indexed again, its new passages replace all its old passages.
+    """A passage of a document; if the document is indexed again, its new passages replace all its old ones."""
 
-    The ids of the document's passages begin with the value of ``document`` and a ``#``.
-    """
-
+    # The ids of the document's passages begin with this value and a ``#``.
     document: str = Field(default="", exclude=True)
 
 
@@ -128,11 +126,7 @@ def read_passages(
 
 
 def read_page(url: str) -> list[Passage]:
-    """Fetches a page or file from the web (`fetch`), and returns its passages. Blocking.
-
-    Raises:
-        UserError, WorldError: the page cannot be fetched or read.
-    """
+    """Fetches a page or file from the web (`fetch`), and returns its passages; blocking."""
     fetched = fetch(url)
     host = host_of(page_of(fetched.from_url)) or url
     return [
@@ -153,16 +147,14 @@ def read_page(url: str) -> list[Passage]:
 
 
 def _files(path: Path) -> list[tuple[Path, str]]:
-    """The files to read, each with its path within the folder (for a single file, its name).
-
-    Unreadable folders, and links that lead out of the folder, are included, so that each is reported as an error.
-    """
+    """The files to read, each with its path within the folder (for a single file, its name)."""
     if path.is_file():
         return [(path, path.name)]
     entries: list[Path] = []
     errors: list[OSError] = []
     for folder, folders, files in os.walk(path, onerror=errors.append):
         entries += [Path(folder, name) for name in files]
+        # Links that lead out of the folder, and unreadable folders, are included so that each is reported as an error.
         entries += [link for name in folders if (link := Path(folder, name)).is_symlink() and _is_outside(link, path)]
     entries += [Path(error.filename) for error in errors]
     found = ((file, file.relative_to(path)) for file in sorted(entries))
@@ -200,7 +192,7 @@ def _open_error(name: str, error: OSError) -> UserError:
 
 
 def _passages_of(found: ParsedDocument, name: str) -> Iterator[Passage]:
-    """The passages of a document. Parts longer than `LONGEST_PARAGRAPH` are split."""
+    """The passages of a document; parts longer than `LONGEST_PARAGRAPH` are split."""
     title = found["title"] or Path(name).stem
     for number, part in enumerate(_sections(found["parts"]), start=1):
         texts = [text.strip() for text in _split(part["text"]) if clean(text)]
@@ -221,10 +213,7 @@ def _passages_of(found: ParsedDocument, name: str) -> Iterator[Passage]:
 
 
 def _sections(parts: list[Part]) -> Iterator[Part]:
-    """Joins consecutive parts under the same heading on the same page, because a single list item would say little.
-
-    Parts without a heading are not joined.
-    """
+    """Joins consecutive parts under the same heading on the same page, because a single list item would say little."""
     for (heading, page), same in groupby(parts, lambda part: (part["heading"], part["page"])):
         if heading:
             yield {"text": "\n\n".join(part["text"] for part in same), "heading": heading, "page": page}
@@ -233,7 +222,7 @@ def _sections(parts: list[Part]) -> Iterator[Part]:
 
 
 def _passage(name: str, **fields: Any) -> Passage:
-    """Creates a passage of a file. Raises an error if the file's path cannot be part of an id."""
+    """Creates a passage of a file; an error if the file's path cannot be part of an id."""
     try:
         return DocumentPassage(document=name, **fields)
     except ValidationError as error:
@@ -258,7 +247,7 @@ def _read_jsonl(file: Path, name: str) -> Iterator[Passage]:
 
 
 def parse_passage(line: str, where: str) -> Passage:
-    """Parses a line of JSON Lines as a passage. If it is invalid, the error begins with ``where``."""
+    """Parses a line of JSON Lines as a passage; if it is invalid, the error begins with ``where``."""
     try:
         return Passage.model_validate_json(line)
     except ValidationError as error:
@@ -272,7 +261,7 @@ def parse_passage(line: str, where: str) -> Passage:
 
 
 def _read_text(file: Path, name: str) -> Iterator[Passage]:
-    """The passages of a text or Markdown file. A Markdown heading becomes the title of the passages below it."""
+    """The passages of a text or Markdown file; a Markdown heading becomes the title of the passages below it."""
     title = file.stem
     for number, block in enumerate(re.split(r"\n\s*\n", read_text_file(file, name)), start=1):
         heading = re.match(r"#+\s+(.+)", block.strip()) if file.suffix.lower() == ".md" else None
@@ -286,12 +275,7 @@ def _read_text(file: Path, name: str) -> Iterator[Passage]:
 
 
 def read_text_file(file: Path, name: str) -> str:
-    """The text in a file, decoded. Line ends become ``\\n``.
-
-    Raises:
-        OSError: the file cannot be read.
-        UserError: the file is too large, or its encoding cannot be found.
-    """
+    """The decoded text in a file, with ``\\n`` as line ends; UserError if it is too large or cannot be decoded."""
     try:
         if file.stat().st_size > LARGEST_DOCUMENT:
             raise UnreadableDocument(

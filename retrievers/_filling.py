@@ -34,15 +34,7 @@ Fill = Callable[[Target, Iterator[list[Passage]], Progress], Awaitable[None]]
 
 
 async def fill_in_process(target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
-    """Encodes and stores new and changed passages in this process.
-
-    While a batch is encoded, the previous batch is written, and the encoding of the next batch begins. If this
-    function fails or is cancelled, it still waits until the current write has ended.
-
-    Raises:
-        UserError, WorldError: a batch cannot be read or encoded, or the store failed.
-        Exception: an encoder in this process failed.
-    """
+    """Encodes and stores new and changed passages in this process; at its end, the current write has ended."""
 
     def read() -> tuple[int, list[Passage]] | None:
         batch = next(batches, None)
@@ -57,6 +49,7 @@ async def fill_in_process(target: Target, batches: Iterator[list[Passage]], prog
     storing: asyncio.Future[None] | None = None
     next_begun: asyncio.Future[Any] | None = None
     try:
+        # While a batch is encoded, the previous one is written, and the encoding of the next one begins.
         while begun is not None:
             next_begun = asyncio.ensure_future(begin())
             count, fresh, encoding = begun
@@ -80,7 +73,7 @@ async def fill_in_process(target: Target, batches: Iterator[list[Passage]], prog
 
 
 async def _wait_for_write(storing: asyncio.Future[None] | None) -> None:
-    """Waits until the last write has ended. If the waiting task is cancelled, CancelledError is raised afterwards."""
+    """Waits until the last write has ended, and only then raises the CancelledError of this task."""
     cancelled: asyncio.CancelledError | None = None
     while storing and not storing.done():
         try:
@@ -92,7 +85,7 @@ async def _wait_for_write(storing: asyncio.Future[None] | None) -> None:
 
 
 async def _cancel_next(begun: asyncio.Future[Any] | None) -> None:
-    """Waits until the next batch is read, and cancels its encoding. Does nothing if there is no next batch."""
+    """Waits until the next batch, if any, is read, and cancels its encoding."""
     if begun is not None:
         batch: Any = (await asyncio.gather(begun, return_exceptions=True))[0]
         if isinstance(batch, tuple):
@@ -101,24 +94,7 @@ async def _cancel_next(begun: asyncio.Future[Any] | None) -> None:
 
 
 async def fill_part(name: str, encoder: str, dimension: int, passages: list[Passage]) -> int:
-    """Adds passages to a corpus that another process builds.
-
-    Args:
-        name: the corpus, on a Chroma server.
-        encoder: the name of the corpus's encoder.
-        dimension: the dimension of the corpus's vectors.
-        passages: the passages to add.
-
-    Returns:
-        The number of new and changed passages.
-
-    Raises:
-        UserError: the corpus no longer exists or is damaged, the store or the encoder cannot be opened, or the
-            encoder's endpoint refused.
-        WorldError: the encoder's endpoint or the Chroma server failed, or the encoder's vectors have another
-            dimension.
-        Exception: an encoder in this process failed.
-    """
+    """Adds passages to a corpus on a Chroma server that another process builds; returns how many are new or changed."""
     store = await asyncio.to_thread(open_store)
     collection = await asyncio.to_thread(store.open, name)
     fresh = await asyncio.to_thread(passages_to_store, name, collection, passages)
@@ -128,7 +104,7 @@ async def fill_part(name: str, encoder: str, dimension: int, passages: list[Pass
 
 
 async def encode_passages(encoder: Encoder, dimension: int, passages: list[Passage]) -> list[Vector]:
-    """The vectors of passages. Raises a WorldError if their dimension is not ``dimension``."""
+    """The vectors of passages; WorldError if their dimension is not ``dimension``."""
     if not passages:
         return []
     vectors = await encoder.embed([encoded_text(p.title, p.text) for p in passages])
@@ -142,7 +118,7 @@ async def encode_passages(encoder: Encoder, dimension: int, passages: list[Passa
 
 
 def passages_to_store(name: str, collection: Any, batch: list[Passage]) -> list[Passage]:
-    """The passages in ``batch`` that are new to a collection, or are stored there with other content. Blocking."""
+    """The passages in ``batch`` that are new to a collection, or are stored there with other content; blocking."""
     batch = list({p.id: p for p in batch}.values())  # a batch may have the same passage twice
     with chroma_errors(name, "it cannot be read"):
         stored = collection.get(ids=[p.id for p in batch], include=["documents", "metadatas"])
@@ -151,7 +127,7 @@ def passages_to_store(name: str, collection: Any, batch: list[Passage]) -> list[
 
 
 def store_passages(name: str, collection: Any, passages: list[Passage], vectors: list[Vector]) -> None:
-    """Stores passages with their vectors. A passage with a known id replaces the old passage. Blocking."""
+    """Stores passages with their vectors, in place of old passages with the same ids; blocking."""
     if not passages:
         return
     with chroma_errors(name, "it cannot be written"):
@@ -164,13 +140,11 @@ def store_passages(name: str, collection: Any, passages: list[Passage], vectors:
 
 
 def metadata_of(passage: Passage) -> dict[str, str]:
-    """The fields of a passage that have a value, except its id and text.
-
-    There is always a source (``(no source)`` if the passage has none), because Chroma rejects empty metadata.
-    """
+    """The fields of a passage that have a value, except its id and text."""
     fields = {"title": clean(passage.title), "url": passage.url, "published": passage.published}
     fields |= {"page": passage.page, "heading": clean(passage.heading or "")}
     fields |= {"fetched": passage.fetched, "sha256": passage.sha256}
+    # Chroma rejects empty metadata, so there is always a source.
     return {"source": clean(passage.source) or "(no source)"} | {k: v for k, v in fields.items() if v}
 
 
@@ -181,10 +155,7 @@ def damaged(name: str, problem: str) -> UserError:
 
 @contextmanager
 def chroma_errors(name: str, problem: str) -> Iterator[None]:
-    """Context manager that turns errors of Chroma or SQLite into the error of `damaged`.
-
-    `ServerStore.errors` has already converted the errors of a Chroma server.
-    """
+    """Context manager that turns errors of Chroma (not of a server) or SQLite into the error of `damaged`."""
     try:
         yield
     except Exception as error:

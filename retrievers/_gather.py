@@ -19,24 +19,14 @@ MOST_REQUESTED = 500
 
 @dataclass(frozen=True)
 class SearchResults:
-    """The merged results of several sources. ``failures`` has the errors of failed sources, by the sources' names."""
+    """The merged results of several sources, and the errors of failed sources by the sources' names."""
 
     evidence: list[Evidence]
     failures: dict[str, MootError] = field(default_factory=dict)
 
 
 async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> SearchResults:
-    """Searches several sources, each with its query, and merges the results into one list.
-
-    If a source fails, its error is listed in the failures, and the results of the other sources are used.
-
-    Args:
-        queries: pairs of a source and its query.
-        rules: filters and limits of the results.
-
-    Raises:
-        UserError: a source is misconfigured. The error for a used-up quota is not raised, but listed in the failures.
-    """
+    """Searches several sources, each with its query, and merges the results; a failed source is in the failures."""
     retrieved = datetime.now(UTC)
     answers = await ask_all(queries, rules)
     found = [answer for answer in answers if not isinstance(answer, MootError)]
@@ -45,19 +35,14 @@ async def search_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> 
 
 
 async def ask_all(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[list[Evidence] | MootError]:
-    """For each source, its results (not yet normalised) or its error.
-
-    Raises:
-        UserError: as `search_all`.
+    """For each source, its results (not yet normalised) or its error; UserErrors, except a used-up quota, are
+    raised.
     """
     return await asyncio.gather(*(_ask(source, query, rules) for source, query in queries))
 
 
 async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | MootError:
-    """The results of a source, or its error. UserErrors are raised, except for a used-up quota.
-
-    If an attack is simulated (`current_tampering`), it changes the results.
-    """
+    """The results of a source, changed if an attack is simulated (`current_tampering`), or its error."""
     try:
         return current_tampering().change(await source.search(query, pieces_to_request(source.name, rules)))
     except MootError as error:
@@ -67,11 +52,8 @@ async def _ask(source: Retriever, query: str, rules: Rules) -> list[Evidence] | 
 
 
 def pieces_to_request(source: str, rules: Rules) -> int:
-    """The number of pieces to request from a source, so that enough of them remain after filtering.
-
-    From a source in `ONLINE`, at most ten are requested, because services may charge for more. But if ``rules.k`` is
-    larger than ten, ``rules.k`` pieces are requested.
-    """
+    """The number of pieces to request from a source, so that enough of them remain after filtering."""
+    # Services may charge for more than ten.
     if source in ONLINE:
         return max(rules.k, min(2 * rules.k, 10))
     return min(MOST_REQUESTED, rules.k * (10 if rules.published_before else 2))

@@ -10,7 +10,7 @@ from moot.retrievers._langchain_source import UserSource
 
 
 class InstalledSource(UserSource):
-    """A source of an installed package. Its results become pieces whose retriever is the source's name."""
+    """A source of an installed package; its results become pieces whose retriever is the source's name."""
 
     async def _pieces(self, query: str, k: int) -> list[Evidence]:
         return [_piece(found, query, self.name) for found in (await self._searcher.search(query, k))[:k]]

@@ -28,11 +28,7 @@ SEARCHES = ("asimilarity_search_with_relevance_scores", "asimilarity_search_with
 
 
 async def open_langchain(given: str, limits: Limits = DEFAULT_LIMITS) -> LangChainRetriever:
-    """Opens the retriever or vector store ``module:attribute`` as a source.
-
-    Raises:
-        UserError: the server does not list the object, it cannot be imported, or it is not a retriever or vector store.
-    """
+    """Opens the retriever or vector store ``module:attribute``, which a server must list, as a source."""
     check_source(given)
     return LangChainRetriever(f"langchain:{given}", await asyncio.to_thread(import_retriever, given), limits)
 
@@ -43,11 +39,7 @@ def retriever_error(given: str, why: str, advice: str) -> UserError:
 
 
 def import_retriever(given: str) -> Any:
-    """Imports the object ``module:attribute``. Blocking.
-
-    Raises:
-        UserError: the object cannot be imported, or is not a retriever or vector store.
-    """
+    """Imports the retriever or vector store ``module:attribute``; blocking."""
     module, _, attribute = given.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # last, so that no local file replaces an installed package
@@ -73,15 +65,7 @@ def short_error(error: BaseException) -> str:
 
 
 class UserSource:
-    """The base class of sources that run code from outside moot.
-
-    MootErrors of this code are raised unchanged. Its other exceptions, and timeouts, become WorldErrors.
-
-    Args:
-        name: the source's name.
-        searcher: the object that searches.
-        limits: ``timeout`` is the time limit of a search, in seconds.
-    """
+    """The base class of sources that run code from outside moot; ``limits.timeout`` are the seconds of a search."""
 
     def __init__(self, name: str, searcher: Any, limits: Limits = DEFAULT_LIMITS) -> None:
         self.name = name
@@ -89,12 +73,7 @@ class UserSource:
         self._limits = limits
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The pieces with text among the first ``k`` results; none for a blank query.
-
-        Raises:
-            WorldError: the source failed or timed out.
-            MootError: the source itself raised a MootError.
-        """
+        """The pieces with text among the first ``k`` results; none for a blank query."""
         query = clean(query)
         if not query:
             return []
@@ -112,15 +91,12 @@ class UserSource:
         return [piece for piece in pieces if piece["text"]]
 
     async def _pieces(self, query: str, k: int) -> list[Evidence]:
-        """The first ``k`` results as pieces. Each subclass implements this."""
+        """The first ``k`` results as pieces; each subclass implements this."""
         raise NotImplementedError
 
 
 class LangChainRetriever(UserSource):
-    """A LangChain retriever or vector store as a source. LangChain runs blocking searches in threads.
-
-    Scores come from the vector store if it returns finite scores; a retriever returns no scores.
-    """
+    """A LangChain retriever, which has no scores, or vector store as a source; LangChain searches in threads."""
 
     async def _pieces(self, query: str, k: int) -> list[Evidence]:
         return [piece_of(document, query, score, self.name) for document, score in (await self._find(query, k))[:k]]
@@ -155,7 +131,7 @@ def from_documents(documents: Iterable[Any], query: str = "", retriever: str = "
 
 
 def piece_of(document: Any, query: str, score: float | None, retriever: str) -> Evidence:
-    """Converts a LangChain document to a piece of evidence. Metadata of unsuitable types are ignored."""
+    """Converts a LangChain document to a piece of evidence; metadata of unsuitable types are ignored."""
     about = {name: value for name, value in document.metadata.items() if isinstance(value, str)}
     dates = (document.metadata.get(name) for name in ("published", "date"))
     return make_evidence(

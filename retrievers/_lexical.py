@@ -39,13 +39,7 @@ class NoEncoder:
 
 
 class LexicalCollection:
-    """A collection in an SQLite file, with the methods of a Chroma collection that need no vectors.
-
-    Each method opens the file, and blocks.
-
-    Args:
-        path: the file; it is created with its folder if it is missing.
-    """
+    """A collection in an SQLite file, with the methods, all blocking, of a Chroma collection that need no vectors."""
 
     def __init__(self, path: Path) -> None:
         private_folder(path.parent)
@@ -67,18 +61,13 @@ class LexicalCollection:
     def get(
         self,
         *,
-        include: Sequence[str],
+        include: Sequence[str],  # ignored: texts and metadata are always returned
         ids: Sequence[str] | None = None,
         where: dict[str, str] | None = None,
-        limit: int = -1,
+        limit: int = -1,  # all
         offset: int = 0,
     ) -> dict[str, list[Any]]:
-        """Passages, in the order in which they were first stored.
-
-        ``ids`` selects passages by id. If ``ids`` is None, ``where`` selects a source (``{"source": name}``). If both
-        are None, all passages are selected. Of these passages, the first ``offset`` are skipped, and at most ``limit``
-        are returned (-1 for all). ``include`` is ignored: texts and metadata are always returned.
-        """
+        """Passages by ``ids`` or else ``where`` (``{"source": name}``), or all, in the order of their first storing."""
         query, values = "SELECT id, text, metadata FROM passages", list[Any]()
         if ids is not None:
             query += " WHERE id IN (SELECT value FROM json_each(?))"
@@ -97,12 +86,12 @@ class LexicalCollection:
     def upsert(
         self, *, ids: list[str], documents: list[str], metadatas: list[dict[str, str]], embeddings: list[Vector]
     ) -> None:
-        """Stores passages without their vectors. A passage with a known id replaces the old passage."""
+        """Stores passages without their vectors, in place of old passages with the same ids."""
         rows = zip(ids, documents, (m["source"] for m in metadatas), map(json.dumps, metadatas), strict=True)
         with self._transaction() as connection:
             connection.executemany(UPSERT, rows)
 
     def delete(self, *, ids: list[str]) -> None:
-        """Deletes the passages with these ids. Unknown ids are ignored."""
+        """Deletes the passages with these ids; unknown ids are ignored."""
         with self._transaction() as connection:
             connection.executemany("DELETE FROM passages WHERE id = ?", [(id,) for id in ids])

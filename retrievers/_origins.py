@@ -47,22 +47,9 @@ DOCUMENTS = {*FILE_SUFFIXES, ".htm", ".xhtml", ".tsv"} - {".jsonl"}
 
 
 def origins(pieces: Iterable[Evidence], alike: float = ALIKE) -> dict[str, str]:
-    """The origin of each piece, by its id.
-
-    The origin of a piece with a web address is the registered domain of the address, by the public suffix list:
-    ``news.bbc.co.uk`` belongs to ``bbc.co.uk``. The origin of an archived page or of another copy is that of the page
-    (`page_of`). On the websites in `COLLECTIONS`, each page is an origin, and so is each copy of an unknown page.
-    Without a web address, the origin is the document. All pages and headings of a file (`DOCUMENTS`) belong to one
-    document. Two origins become one if a piece of one is a near-duplicate of a piece of the other, or if one piece was
-    found at both. Texts with fewer than `FEWEST` distinct word pairs have no near-duplicates.
-
-    Args:
-        pieces: the evidence.
-        alike: the smallest share of common word pairs at which two texts are near-duplicates (Jaccard index, 0 to 1).
-
-    Returns:
-        A readable name of the origin for each id. Origins that became one have the name of one of them.
-    """
+    """A readable name of each piece's origin, by the piece's id: a registered domain, a page or a document."""
+    # Two origins become one if a piece of one is a near-duplicate of a piece of the other (Jaccard index of word pairs
+    # from ``alike``), or if one piece was found at both.
     known = list({piece["id"]: piece for piece in pieces}.values())
     names = [_origin_names(piece) for piece in known]
     joined: dict[str, str] = {}
@@ -84,18 +71,19 @@ def origins(pieces: Iterable[Evidence], alike: float = ALIKE) -> dict[str, str]:
 
 
 def _origin_names(piece: Evidence) -> list[str]:
-    """The names of the origins at which a piece was found, each once. The origin of its own source comes first."""
+    """The names of the origins at which a piece was found, each once, the origin of its own source first."""
     return list(dict.fromkeys(_origin_name(origin, piece["id"]) for origin in origins_of(piece)))
 
 
 def _origin_name(origin: Origin, id: str) -> str:
-    """The name of the origin for one place of publication. The piece's ``id`` replaces a missing title in the name."""
+    """The name of the origin for one place of publication; the piece's ``id`` replaces a missing title in the name."""
     url = _page(origin)
     domain = registered_domain(url)
     if not domain and Path(origin["source"]).suffix.lower() in DOCUMENTS:
         return origin["source"]
     if not domain:
         return f"{origin['source']}: {id if origin['title'] == UNTITLED else origin['title']}"
+    # In a collection, each page is an origin, and so is each copy of an unknown page.
     return _document_name(url) if domain in COLLECTIONS or is_copy(url) else domain
 
 
@@ -112,11 +100,9 @@ def _document_name(url: str) -> str:
 
 
 def _page(origin: Origin) -> str:
-    """The web address of a place of publication (`page_of`); empty if there is none.
-
-    LangChain's loaders write the address into ``source``.
-    """
+    """The web address of a place of publication (`page_of`); empty if there is none."""
     source = origin["source"]
+    # LangChain's loaders write the address into ``source``.
     is_address = source.lower().startswith(("http://", "https://")) or is_copy(source)
     return page_of(origin.get("url") or (source if is_address else ""))
 
@@ -124,26 +110,13 @@ def _page(origin: Origin) -> str:
 def best_results(
     found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: datetime, share: float
 ) -> tuple[list[Evidence], list[Evidence]]:
-    """Merges the results of one search with `normalise`, and limits near-duplicates to their share. Blocking.
-
-    Near-duplicates beyond the larger of two and ``share`` of ``rules.k`` give their places to the next results of the
-    same source, or else of another. More are kept only if fewer than ``rules.k`` pieces are left without
-    them. Two are always allowed, because one changed word can reverse the meaning.
-    Only pieces with a web address are limited, because the user chose all other documents.
-
-    Args:
-        found: the results of each source, best first.
-        rules: filters and limits.
-        retrieved: the time of the search.
-        share: the largest share (above 0); with 1, nothing is limited.
-
-    Returns:
-        Two lists: the merged pieces, best first; and the pieces whose places others took.
-    """
+    """The results of one search, with a limited ``share`` of near-duplicates, and what gave way to others; blocking."""
     ranked = normalise(found, replace(rules, k=max(map(len, found), default=0)), retrieved)
     best = _first_per_source(ranked, rules.k)
     if share >= 1:
         return best, []
+    # Two are always allowed, because one changed word can reverse the meaning. More are kept only if too few pieces are
+    # left without them. Pieces without a web address are not limited, because the user chose them.
     near, most = _near_duplicate_results(ranked), max(2, floor(share * rules.k + 1e-9))
     first: list[int] = []
     for place in range(len(ranked)):
@@ -171,19 +144,17 @@ def _first_per_source(pieces: Iterable[Evidence], k: int) -> list[Evidence]:
 
 
 def _near_duplicate_results(pieces: Sequence[Evidence]) -> set[tuple[int, int]]:
-    """The pairs of pieces with web addresses that are near-duplicates, as pairs of their indices.
-
-    Short texts are compared only with texts of the same origin (`_short_and_alike`).
-    """
+    """The pairs (indices) of pieces with web addresses that are near-duplicates."""
     texts = [piece["text"] if _page(origin_of(piece)) else "" for piece in pieces]
     names = [_origin_name(origin_of(piece), piece["id"]) for piece in pieces]
     pairs = combinations(range(len(pieces)), 2)
+    # Short texts are compared only with texts of the same origin.
     short = {(i, j) for i, j in pairs if names[i] == names[j] and _short_and_alike(texts[i], texts[j])}
     return {*near_duplicates(texts), *short}
 
 
 def largest_group(pieces: Sequence[Evidence]) -> list[Evidence]:
-    """The largest number of pieces with web addresses that are near-duplicates of one piece, with it. Blocking."""
+    """The largest number of pieces with web addresses that are near-duplicates of one piece, with it; blocking."""
     near = _near_duplicate_results(pieces)
     groups = [
         [other for place, other in enumerate(pieces) if place == one or {(one, place), (place, one)} & near]
@@ -194,10 +165,7 @@ def largest_group(pieces: Sequence[Evidence]) -> list[Evidence]:
 
 @lru_cache(4096)
 def registered_domain(url: str) -> str:
-    """The registered domain of a web address, or of the page of which it is a copy (`page_of`).
-
-    A host without a registered domain, such as an IP address, is returned itself. Empty for an address without a host.
-    """
+    """The registered domain of a web address or of the page it copies; else its host; empty without a host."""
     host = host_of(page_of(url))
     try:
         return str(ip_address(host))
@@ -211,15 +179,9 @@ def _suffixes() -> Any:
 
 
 def near_duplicates(texts: Sequence[str], alike: float = ALIKE) -> list[tuple[int, int]]:
-    """The pairs of texts that are near-duplicates, as pairs of their indices. Blocking.
-
-    The share of common word pairs is estimated. Texts with fewer than `FEWEST` different word pairs are in no pair.
-
-    Args:
-        texts: the texts to compare.
-        alike: the smallest share of common word pairs of near-duplicates (Jaccard index, 0 to 1).
-    """
+    """The pairs (indices) of texts with an estimated Jaccard index of word pairs of at least ``alike``; blocking."""
     hashed = [(index, _minhash(text)) for index, text in enumerate(texts)]
+    # Short texts have no near-duplicates.
     long = [(index, sketch) for index, (sketch, size) in hashed if size >= FEWEST]
     return [(i, j) for (i, one), (j, other) in combinations(long, 2) if one.jaccard(other) >= alike]
 
@@ -235,7 +197,7 @@ def _short_and_alike(one: str, other: str) -> bool:
 
 
 def _decisive_words(text: str) -> list[str]:
-    """The numbers, names and negations of a text in their order. Except the first word, capitalised words are names."""
+    """The numbers, names and negations of a text in their order; capitalised words except the first are names."""
     found: list[str] = []
     for place, word in enumerate(text.replace("’", "'").split()):
         known = {*words_of(word)} & (REVERSING | NUMBERS) or "n't" in word.lower()

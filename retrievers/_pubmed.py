@@ -33,7 +33,7 @@ class SearchReply(BaseModel):
 
 
 class Paper(BaseModel):
-    """The fields that are read from a record of EFetch. ``title`` and ``abstract`` are empty if the record has none."""
+    """The fields that are read from a record of EFetch; ``title`` and ``abstract`` are empty if the record has none."""
 
     pmid: Pmid
     title: str
@@ -42,11 +42,7 @@ class Paper(BaseModel):
 
 
 def parse_paper(record: Element) -> Paper:
-    """Parses a record of a PubmedArticleSet (https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/index.html).
-
-    Raises:
-        ValidationError: the record has no valid id.
-    """
+    """Parses a record of a PubmedArticleSet (https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/index.html)."""
     sections = [(part.get("Label"), text_within(part)) for part in record.findall(".//Abstract/AbstractText")]
     return Paper(
         pmid=text_within(record.find(".//PMID")),
@@ -57,10 +53,7 @@ def parse_paper(record: Element) -> Paper:
 
 
 def iso_pub_date(element: Element | None) -> str | None:
-    """A PubDate in ISO form: a year, a month or a day, as precise as the element.
-
-    Of a MedlineDate, only the last year is used. None if there is no element, or if it has no year.
-    """
+    """A PubDate in ISO form: a year, a month or a day, as precise as the element; None if it has no year."""
     if element is None:
         return None
     year, month, day, words = (element.findtext(tag, "").strip() for tag in ("Year", "Month", "Day", "MedlineDate"))
@@ -74,10 +67,7 @@ def iso_pub_date(element: Element | None) -> str | None:
 
 
 class PubMedRetriever(WebRetriever):
-    """Searches for papers in two requests: one for their ids, and one for their records.
-
-    `search` leaves out papers without an abstract.
-    """
+    """Searches for papers in two requests: one for their ids, and one for their records."""
 
     name = "pubmed"
     source = Source(
@@ -129,7 +119,7 @@ class PubMedRetriever(WebRetriever):
         return await ask(self.source, self.limits, read, "/esearch.fcgi", params=self._common_parameters() | params)
 
     async def _fetch_papers(self, ids: list[str]) -> list[Paper]:
-        """The records with these ids, in the order of PubMed's answer. Some ids may have no record."""
+        """The records with these ids, in the order of PubMed's answer; some ids may have no record."""
 
         def read(body: bytes) -> list[Paper]:
             papers = [parse_paper(record) for record in read_xml(body, "PubmedArticleSet")]

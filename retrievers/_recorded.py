@@ -39,21 +39,13 @@ def _read() -> tuple[dict[str, dict[str, Any]], dict[str, Vector]]:
 
 
 def check_record(name: str) -> None:
-    """Refuses the name of a record that does not exist.
-
-    Raises:
-        UserError: the name is not ``demo``.
-    """
+    """Refuses the name of a record that does not exist."""
     if name != NAME:
         raise UserError(f"The only recorded model is recorded:{NAME}, not recorded:{name}.", kind="unknown_model")
 
 
 def recorded_reply(messages: Sequence[Mapping[str, Any]], response_format: Any) -> dict[str, Any]:
-    """The recorded reply to a request, with ``reply`` (its text), ``usage`` and ``role``.
-
-    Raises:
-        UserError: the record does not have the request.
-    """
+    """The recorded reply to a request, with ``reply`` (its text), ``usage`` and ``role``; UserError without one."""
     try:
         return _read()[0][request_key(messages, response_format)]
     except KeyError:
@@ -66,11 +58,7 @@ class RecordedEncoder(VectorCache):
     name = f"recorded:{NAME}"
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order.
-
-        Raises:
-            UserError: the record does not have a text.
-        """
+        """One unit vector for each text, in order; UserError if one is not recorded."""
         vectors = _read()[1]
         if missing := [text for text in texts if text not in vectors]:
             raise UserError(MISSING.format(what=f"vector of the text {missing[0][:200]!r}"), kind="replay_miss")

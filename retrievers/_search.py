@@ -120,15 +120,7 @@ async def open_retriever(
 
 
 def about_source(name: str, corpus: str | None = None) -> str:
-    """The description of a source for a debater; for a package's source, the first line of its docstring. Blocking.
-
-    Args:
-        name: a name as in this module's docstring.
-        corpus: the corpus for names without ``:CORPUS``; None for no corpus.
-
-    Raises:
-        UserError: as `resolve` and `installed_source`.
-    """
+    """The description of a source for a debater, for a package's source the first line of its docstring; blocking."""
     kind, _ = resolve(name, corpus)
     if kind in ABOUT:
         return ABOUT[kind]
@@ -136,13 +128,7 @@ def about_source(name: str, corpus: str | None = None) -> str:
 
 
 def installed_source(name: str) -> Any:
-    """The object that a package declares as the source with this name. Blocking, because the first use imports it.
-
-    Raises:
-        UserError: the name cannot be used (see `Plugins.check`), or the object cannot be imported, is a class, or has
-            no ``async def search``.
-        KeyError: no package declares the name.
-    """
+    """The object that a package declares as the source with this name, and which the first use imports; blocking."""
     found = INSTALLED.load(name)
     if isinstance(found, type) or not iscoroutinefunction(getattr(found, "search", None)):
         raise INSTALLED.error(name, "it is not an object with `async def search(query, k)`")
@@ -150,20 +136,7 @@ def installed_source(name: str) -> Any:
 
 
 def contents(names: Iterable[str], corpus: str | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Identifies the contents of sources. Blocking.
-
-    Args:
-        names: names as in this module's docstring.
-        corpus: the corpus for names without ``:CORPUS``; None for no corpus.
-
-    Returns:
-        Two dicts. The first maps the name of each corpus to the digest of its passages. The second maps the
-        names of sources to their kinds. It has only names that do not begin with the kind, such as ``web``.
-
-    Raises:
-        UserError: as `resolve`, or a corpus is missing, unfinished or damaged.
-        WorldError: the Chroma server failed.
-    """
+    """The digest of each corpus, and the kind of each source whose name does not begin with it (``web``); blocking."""
     kinds = {name: resolve(name, corpus) for name in sorted(set(names))}
     corpora = {given for kind, given in kinds.values() if kind in CORPUS_SOURCES}
     digests = {name: corpus_digest(name) for name in sorted(corpora)}
@@ -171,19 +144,7 @@ def contents(names: Iterable[str], corpus: str | None) -> tuple[dict[str, str], 
 
 
 def resolve(name: str, corpus: str | None = None) -> tuple[str, str]:
-    """The kind of a source (a key of `ABOUT`, or the name of a package's source), and what it searches.
-
-    The second value is a corpus, or a module and its attribute; or it is empty. For ``web``, the kind is the source
-    that ``web`` stands for. For a source of `CORPUS_SOURCES` without a corpus, it is `STAND_IN`.
-
-    Args:
-        name: a name as in this module's docstring.
-        corpus: the corpus for names without ``:CORPUS``; None or empty for no corpus.
-
-    Raises:
-        UserError: the source is unknown, or the name that a package declares cannot be used (see `Plugins.check`). Or
-            the name is ``web``, and a key has characters that cannot be sent.
-    """
+    """The kind of a source (a key of `ABOUT`, or a package's source), and its corpus or object, if any."""
     kind, colon, given = name.partition(":")
     INSTALLED.check(kind)
     if kind == "web" and not colon:
@@ -200,5 +161,6 @@ def resolve(name: str, corpus: str | None = None) -> tuple[str, str]:
             kind="unknown_retriever",
         )
     if kind in CORPUS_SOURCES and not (given := given or corpus or ""):
+        # For a source that needs a corpus and has none
         return STAND_IN, ""
     return kind, given

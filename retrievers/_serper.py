@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 
 class Result(BaseModel):
-    """The fields that are read from a result. ``date`` is Google's text, e.g. "Jan 5, 2024" or "3 days ago"."""
+    """The fields that are read from a result; ``date`` is Google's text, e.g. "Jan 5, 2024" or "3 days ago"."""
 
     link: str
     position: int
@@ -30,14 +30,14 @@ class Reply(BaseModel):
 
 
 def iso_google_date(shown: str | None) -> str | None:
-    """Converts a date such as "Jan 5, 2024" to ISO form. Other texts, and None, are returned unchanged."""
+    """A date such as "Jan 5, 2024" in ISO form; other texts, and None, are returned unchanged."""
     parts = re.fullmatch(r"([A-Za-z]{3,9})\.? (\d{1,2}), (\d{4})", shown or "")
     month = month_number(parts[1]) if parts else None
     return f"{parts[3]}-{month:02}-{int(parts[2]):02}" if parts and month else shown
 
 
 class SerperRetriever(WebRetriever):
-    """Searches Google through Serper. The text of each result is Google's snippet."""
+    """Searches Google through Serper; the text of each result is Google's snippet."""
 
     name = "serper"
     source = Source(

@@ -34,19 +34,14 @@ TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class Manifest:
-    """How a corpus was built. ``complete`` is false while a build is running, and if the last build was interrupted.
-
-    ``dimension`` is the length of the vectors. ``passages`` is the number of passages after the last complete build.
-    ``digest`` is the digest of the passages (`moot.retrievers._corpus.digest_of`). It is empty if the corpus is not
-    complete.
-    """
+    """How a corpus was built."""
 
     name: str
     encoder: str
-    dimension: int
-    passages: int
-    complete: bool
-    digest: str = ""
+    dimension: int  # of the vectors
+    passages: int  # after the last complete build
+    complete: bool  # false while a build is running, and if the last build was interrupted
+    digest: str = ""  # of the passages (`moot.retrievers._corpus.digest_of`); empty if not complete
 
 
 def corpora_folder() -> Path:
@@ -55,11 +50,7 @@ def corpora_folder() -> Path:
 
 
 def open_store() -> FolderStore | ServerStore:
-    """The store: a server if ``MOOT_CHROMA_URL`` is set, otherwise folders. The first call for a server blocks.
-
-    Raises:
-        UserError: ``MOOT_CHROMA_URL`` is not a web address, or a server's client cannot be created (see `ServerStore`).
-    """
+    """The store: a server if ``MOOT_CHROMA_URL`` is set, otherwise folders; the first call for a server blocks."""
     url = os.environ.get("MOOT_CHROMA_URL", "").strip()
     if not url:
         return FolderStore(corpora_folder())
@@ -69,7 +60,7 @@ def open_store() -> FolderStore | ServerStore:
 
 
 def _parse_manifest(name: str, content: str | bytes) -> Manifest:
-    """Parses a manifest. Raises a ValueError if the content is not the manifest of the corpus ``name``."""
+    """Parses a manifest; ValueError if the content is not the manifest of the corpus ``name``."""
     manifest = TypeAdapter(Manifest).validate_json(content)
     if manifest.name != name:
         raise ValueError(f"it is the manifest of {manifest.name!r}")
@@ -83,11 +74,7 @@ def _parse_manifest(name: str, content: str | bytes) -> Manifest:
 
 @dataclass(frozen=True)
 class FolderStore:
-    """Corpora in folders. A corpus's folder contains ``chroma/`` and ``manifest.json``.
-
-    The manifest has the checksums of the index files. If the corpus has no vectors, its folder contains
-    ``passages.sqlite`` in place of ``chroma/``.
-    """
+    """Corpora in folders with a ``manifest.json`` and ``chroma/`` or, without vectors, ``passages.sqlite``."""
 
     folder: Path
 
@@ -96,11 +83,7 @@ class FolderStore:
         return [p.parent.name for p in self.folder.glob("*/manifest.json")] if self.folder.is_dir() else []
 
     def read(self, name: str) -> Manifest | None:
-        """A corpus's manifest; None if there is no manifest.
-
-        Raises:
-            UserError: the manifest cannot be read.
-        """
+        """A corpus's manifest; None if there is no manifest."""
         try:
             return _parse_manifest(name, self._manifest(name).read_bytes())
         except (FileNotFoundError, NotADirectoryError):
@@ -109,7 +92,7 @@ class FolderStore:
             raise self.damaged(name, "its manifest cannot be read") from error
 
     def write(self, manifest: Manifest) -> None:
-        """Stores a manifest. For a complete corpus, the file also has the checksums of the index files."""
+        """Stores a manifest, for a complete corpus with the checksums of the index files."""
         path = self._manifest(manifest.name)
         private_folder(path.parent)
         sums = _checksums(path.parent / "chroma") if manifest.complete else None
@@ -124,22 +107,14 @@ class FolderStore:
             return str(path)
 
     def create(self, manifest: Manifest) -> Any:
-        """Opens a corpus's collection for writing, and stores the manifest. A missing collection is created.
-
-        Raises:
-            UserError: as `open`.
-        """
+        """Opens a corpus's collection for writing, which is created if it is missing, and stores the manifest."""
         _client.cache_clear()  # because the folder of a cached client may have been deleted
         collection = self._open(manifest.name, manifest.encoder)
         self.write(manifest)
         return collection
 
     def open(self, name: str) -> Any:
-        """A corpus's collection in its current state. A missing collection is created.
-
-        Raises:
-            UserError: the corpus is damaged, or Chroma is not installed.
-        """
+        """A corpus's collection, which is created if it is missing, in its current state."""
         manifest = self.read(name)
         return self._open(name, manifest.encoder if manifest else "")
 
@@ -164,25 +139,13 @@ class FolderStore:
         return found
 
     def delete(self, name: str) -> None:
-        """Deletes a corpus. The manifest is deleted first, so that a folder that is left over is no corpus.
-
-        Raises:
-            OSError: the folder is missing, or cannot be deleted.
-        """
+        """Deletes a corpus, its manifest first, so that a folder that is left over is no corpus."""
         _client.cache_clear()
         self._manifest(name).unlink(missing_ok=True)
         shutil.rmtree(self.folder / name, ignore_errors=False)
 
     def check(self, name: str) -> None:
-        """Checks that index files are unchanged. With changed files, Chroma would give wrong results or crash.
-
-        The files' checksums must be those in the manifest. A manifest without checksums (see `_recorded_checksums`)
-        passes.
-
-        Raises:
-            UserError: an index file was added, changed or deleted.
-            ValueError: the manifest is not JSON.
-        """
+        """Checks that index files are unchanged: with changed files, Chroma would give wrong results or crash."""
         while (recorded := self._recorded_checksums(name)) is not None:
             found = _checksums(self.folder / name / "chroma")
             changed = sorted(path for path, _ in recorded.items() ^ found.items())
@@ -203,10 +166,7 @@ class FolderStore:
         return self.folder / name / "manifest.json"
 
     def _recorded_checksums(self, name: str) -> dict[str, str] | None:
-        """The checksums in a corpus's manifest.
-
-        None if there is no manifest, or if the corpus is unfinished.
-        """
+        """The checksums in a corpus's manifest; None if there is no manifest, or if the corpus is unfinished."""
         try:
             sums: dict[str, str] | None = json.loads(self._manifest(name).read_bytes()).get("files")
             return sums
@@ -219,22 +179,16 @@ NAMES_ENCODER = "its description at Chroma names an encoder, which moot never st
 
 
 def names_encoder(described: Any) -> bool:
-    """Whether a collection's configuration or schema names an encoder of Chroma's.
-
-    Chroma's client would build that encoder as soon as passages are stored, and with it load any model and run any code
-    that the description names (CVE-2026-45829 and CVE-2026-45833 are the same fault in Chroma's Python server).
-    """
+    """Whether a collection's configuration or schema names an encoder of Chroma's."""
+    # Chroma's client would build that encoder as soon as passages are stored, and with it load any model and run any
+    # code that the description names (CVE-2026-45829 and CVE-2026-45833 are the same fault in Chroma's Python server).
     if isinstance(described, dict):
         return described.get("type") == "known" or any(map(names_encoder, described.values()))
     return isinstance(described, list) and any(map(names_encoder, described))
 
 
 def import_chroma(name: str) -> Any:
-    """Imports and returns a module of Chroma.
-
-    Raises:
-        UserError: Chroma, or a package that it needs, is not installed.
-    """
+    """Imports and returns a module of Chroma; UserError if a package is not installed."""
     return import_extra(
         name,
         "chroma",
@@ -249,9 +203,7 @@ _opening = threading.Lock()
 
 @lru_cache(maxsize=64)
 def _client(store: FolderStore, name: str, state: str) -> Any:
-    """The client for one state of a corpus. A new state needs a new client, which sees the writes of other processes.
-
-    ``state`` (`FolderStore.state`) is only in the cache's key."""
+    """The client for one state (in the cache's key) of a corpus; a new one sees the writes of other processes."""
     store.check(name)
     # Chroma caches one open database per path, which may be outdated. Clients that exist already keep their databases.
     imported("chromadb.api.shared_system_client").SharedSystemClient.clear_system_cache()
@@ -261,12 +213,10 @@ def _client(store: FolderStore, name: str, state: str) -> Any:
 
 
 def _checksums(folder: Path) -> dict[str, str]:
-    """The checksums of Chroma's index files, by their paths in the folder.
-
-    Indexes without an ``index_metadata.pickle`` are left out. They have fewer than 1,000 passages, and Chroma rebuilds
-    them whenever it opens the corpus. SQLite's own file is left out, because reading changes this file.
-    """
+    """The checksums of Chroma's index files, by their paths in the folder."""
     sums = {}
+    # Other indexes have fewer than 1,000 passages, and Chroma rebuilds them whenever it opens the corpus. SQLite's own
+    # file is left out, because reading changes it.
     for ids in folder.glob("*/index_metadata.pickle"):
         for path in ids.parent.iterdir():
             with path.open("rb") as file:
@@ -278,16 +228,7 @@ def _checksums(folder: Path) -> dict[str, str]:
 
 
 class ServerStore:
-    """Corpora on a Chroma server. Each manifest is in its collection's metadata, so that all machines see it.
-
-    Args:
-        url: the server's address, which may contain a user name and a password.
-        token: the token to send with each request; empty for none.
-
-    Raises:
-        UserError: Chroma is not installed, or no HTTP client can be created. Or the token has characters that are not
-            allowed, or the address has a user name although there is a token.
-    """
+    """Corpora on a Chroma server, each with its manifest in its collection's metadata, so that all machines see it."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url = Endpoint(url, token).display_url
@@ -310,12 +251,7 @@ class ServerStore:
             return [model.name for model in self._api.list_collections() if "moot" in (model.metadata or {})]
 
     def read(self, name: str) -> Manifest | None:
-        """A corpus's manifest; None if the server has no collection with this name.
-
-        Raises:
-            UserError: moot did not create the collection, its manifest is damaged, or the server refused access.
-            WorldError: as `errors`.
-        """
+        """A corpus's manifest; None if the server has no collection with this name."""
         model = self._find(name)
         if model is None:
             return None
@@ -340,12 +276,7 @@ class ServerStore:
         return f"{self._url} {(model.metadata or {}).get('moot_written') if model else None}"
 
     def create(self, manifest: Manifest) -> ServerCollection:
-        """Opens a corpus's collection for writing, and stores the manifest. A missing collection is created.
-
-        Raises:
-            UserError: the corpus has no vectors; or as `errors`.
-            WorldError: as `errors`.
-        """
+        """Opens a corpus's collection for writing, which is created if it is missing, and stores the manifest."""
         if manifest.encoder == NO_ENCODER:
             raise UserError(
                 "A Chroma server cannot store a corpus without vectors. Name an encoder, or unset MOOT_CHROMA_URL to "
@@ -361,12 +292,12 @@ class ServerStore:
         return self.open(manifest.name)
 
     def delete(self, name: str) -> None:
-        """Deletes a corpus. Raises a UserError if it is not on the server."""
+        """Deletes a corpus; UserError if it is not on the server."""
         with self.errors(name):
             self._api.delete_collection(name)
 
     def open(self, name: str) -> ServerCollection:
-        """A corpus's collection. It shows the writes of other processes at once."""
+        """A corpus's collection, which shows the writes of other processes at once."""
         with self.errors(name):
             return ServerCollection(self, self._collection(self._api.get_collection(name)))
 
@@ -380,15 +311,7 @@ class ServerStore:
 
     @contextmanager
     def errors(self, name: str = "") -> Iterator[None]:
-        """Context manager that turns all exceptions into MootErrors.
-
-        Args:
-            name: the corpus's name, for the error if the server does not have it.
-
-        Raises:
-            UserError: the corpus is not on the server, or the server refused access.
-            WorldError: the server cannot be reached, reports another error, or sends an answer that cannot be read.
-        """
+        """Context manager that turns all exceptions into MootErrors; ``name`` is that of the corpus."""
         try:
             yield
         except MootError:
@@ -421,11 +344,7 @@ class ServerStore:
                 return None
 
     def _collection(self, model: Any) -> Any:
-        """Chroma's collection object for a description from the server.
-
-        Raises:
-            UserError: the description names an encoder.
-        """
+        """Chroma's collection object for a description from the server; UserError if this names an encoder."""
         if names_encoder(model.configuration_json) or names_encoder(model.serialized_schema):
             raise self.damaged(model.name, NAMES_ENCODER)
         kind = imported("chromadb.api.models.Collection").Collection
@@ -442,7 +361,7 @@ class ServerStore:
 
 
 class ServerCollection:
-    """A collection on a server. Its methods block, and raise only MootErrors (see `ServerStore.errors`)."""
+    """A collection on a server, whose methods block, and raise only MootErrors (see `ServerStore.errors`)."""
 
     def __init__(self, store: ServerStore, collection: Any) -> None:
         self._store = store
@@ -450,7 +369,7 @@ class ServerCollection:
 
     @property
     def id(self) -> str:
-        """The collection's id. A collection that is deleted and created again gets another id."""
+        """The collection's id; a collection that is deleted and created again gets another id."""
         return str(self._collection.id)
 
     def count(self) -> int:
@@ -475,17 +394,14 @@ class ServerCollection:
             return _checked_columns(found, found["ids"], [found[column] for column in include])
 
     def query(self, *, include: list[str], **options: Any) -> Any:
-        """The passages nearest to each vector in ``options``.
-
-        Only the results for the first vector are checked for missing data.
-        """
+        """The passages nearest to each vector in ``options``; only the first vector's are checked for missing data."""
         with self._store.errors(self._collection.name):
             found = self._collection.query(include=include, **options)
             return _checked_columns(found, found["ids"][0], [found[column][0] for column in include])
 
 
 def _checked_columns(found: Any, ids: list[str], columns: list[Any]) -> Any:
-    """Returns ``found``, the server's answer. Raises a ValueError if a column does not have one entry for each id."""
+    """The server's answer ``found``; ValueError if a column does not have one entry for each id."""
     if any(len(column) != len(ids) for column in columns):
         raise ValueError("it lists ids without their data")
     return found
@@ -502,16 +418,10 @@ def _server(url: str, token: str) -> ServerStore:
 
 
 def server_api(url: str, headers: dict[str, str], check: Any) -> Any:
-    """Chroma's API for a server, with moot's HTTP client. ``check`` is called with each response.
-
-    `chromadb.HttpClient` is not used: it has no timeout, and would send calls to loopback addresses through the
-    environment's proxies.
-
-    Raises:
-        UserError: as `make_client`.
-    """
+    """Chroma's API for a server, with moot's HTTP client, which calls ``check`` with each response."""
     httpx = imported("httpx")
     limits = httpx.Limits(max_keepalive_connections=0)  # one connection per call, so that no open connection remains
+    # `chromadb.HttpClient` has no timeout, and would call loopback addresses through the environment's proxies.
     session = make_client(httpx.Client, url, timeout=TIMEOUT, limits=limits, event_hooks={"response": [check]})
     config = imported("chromadb.config")
     settings = config.Settings(

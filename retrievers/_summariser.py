@@ -11,7 +11,7 @@ from moot.retrievers._local_models import LocalModel, check_hub, load_in_thread
 
 
 class Summariser(LocalModel):
-    """A transformers model that turns a text into a shorter text, e.g. DistilBART."""
+    """A transformers model that turns a text into a shorter text, such as DistilBART."""
 
     kind = "summarisation model"
 
@@ -21,13 +21,7 @@ class Summariser(LocalModel):
         self._model = model
 
     async def summarise(self, text: str) -> str:
-        """Summarises a text. The model's own settings limit the length of the summary.
-
-        The model reads only the beginning of a text that is too long for it.
-
-        Raises:
-            WorldError: the model returned an empty summary, or failed.
-        """
+        """A summary, as long as the model's settings allow, of as much of the text as the model can read."""
         summary = (await self.run(self._generate, text)).strip()
         if not summary:
             raise WorldError(f"The summarisation model {self.name} returned an empty summary.", kind="bad_response")
@@ -42,11 +36,7 @@ class Summariser(LocalModel):
 
 
 async def open_summariser(name: str) -> Summariser:
-    """The summarisation model with this name, or in this folder. The two models used last stay loaded.
-
-    Raises:
-        UserError: the model cannot be loaded, or `check_model` does not allow it.
-    """
+    """The summarisation model with this name, or in this folder; the two models used last stay loaded."""
     return await load_in_thread(_load, name, "source_summaries")
 
 

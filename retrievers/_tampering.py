@@ -12,17 +12,11 @@ from moot.retrievers._evidence import Evidence
 
 @dataclass(frozen=True)
 class Tampering:
-    """An attack on a debate.
+    """An attack on a debate."""
 
-    Args:
-        change: takes the results of a source, best first; returns the changed results. By default, nothing changes.
-        liar: the name of the agent that is instructed to lie; empty for no such agent.
-        instructions: the text that is added to the end of that agent's instructions.
-    """
-
-    change: Callable[[list[Evidence]], list[Evidence]] = list
-    liar: str = ""
-    instructions: str = ""
+    change: Callable[[list[Evidence]], list[Evidence]] = list  # takes a source's results, best first
+    liar: str = ""  # the agent that is instructed to lie; empty for none
+    instructions: str = ""  # at the end of that agent's instructions
 
 
 NONE = Tampering()

@@ -14,7 +14,7 @@ from pydantic import BaseModel, FiniteFloat
 
 
 class Result(BaseModel):
-    """The fields that are read from a result. ``content`` is an excerpt of the page."""
+    """The fields that are read from a result; ``content`` is an excerpt of the page."""
 
     url: str
     content: str
@@ -31,7 +31,7 @@ class Reply(BaseModel):
 
 
 class TavilyRetriever(WebRetriever):
-    """Searches the web with Tavily's own client. The text of each result is an excerpt of the page."""
+    """Searches the web with Tavily's own client; the text of each result is an excerpt of the page."""
 
     name = "tavily"
     source = Source(
@@ -46,11 +46,8 @@ class TavilyRetriever(WebRetriever):
     most_results = 20
 
     async def find(self, query: str, k: int) -> list[WebResult]:
-        """Tavily's results with their scores.
-
-        moot assumes that Tavily also finds pages that were published on the day ``end_date``. Tavily's documentation
-        contradicts itself here.
-        """
+        """Tavily's results with their scores."""
+        # moot assumes that Tavily also finds pages of the day ``end_date``; Tavily's documentation contradicts itself.
         end = self.last_day.isoformat() if self.last_day else None
         client = await self._client()
 

@@ -58,43 +58,34 @@ TEXTS: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class Source:
-    """A web source: its name in errors, its usual address, and the environment variables that configure it.
-
-    ``meanings`` lists the source's special statuses as triples: an HTTP status, a text in lower case, and the kind of
-    error. A triple applies if the answer has the status and contains the text. The first triple that applies counts.
-    """
+    """A web source: its name in errors, its usual address, and the environment variables that configure it."""
 
     name: str
     base_url: str
     base_url_variable: str
     key_variable: str = ""
     contact_variable: str = ""
+    # Special statuses: an HTTP status, a text in lower case in the answer, and the kind of error. The first that
+    # applies counts.
     meanings: tuple[tuple[int, str, Kind], ...] = ()
 
     def address(self) -> str:
-        """The source's address. Only the environment can change it, because keys are sent to this address.
-
-        Raises:
-            UserError: the environment variable is not a web address.
-        """
+        """The source's address, which only the environment can change, because keys are sent to it."""
         base_url = os.environ.get(self.base_url_variable, "").strip() or self.base_url
         check_address(base_url, self.base_url_variable)
         return base_url.rstrip("/")
 
     def key(self) -> str:
-        """The key; empty if it is not set. Raises a UserError as `header_text`."""
+        """The key; empty if it is not set."""
         return header_text(self.key_variable)
 
     def user_agent(self) -> str:
-        """moot's User-Agent header. Blocking. Raises a UserError as `header_text`."""
+        """moot's User-Agent header; blocking."""
         contact = header_text(self.contact_variable)
         return f"moot/{version('moot')}" + (f" ({contact})" if contact else "")
 
     def failure(self, kind: Kind, message: str = "", retry_after: float | None = None) -> MootError:
-        """An error of this source with advice: a UserError for authentication and quotas, else a WorldError.
-
-        The error includes ``message``, shortened and without keys; but the error for a timeout does not include it.
-        """
+        """An error of this source with advice: a UserError for authentication and quotas, else a WorldError."""
         excerpt = redact(clean(message)[:2000])[:200]
         text = TEXTS[kind].format(
             name=self.name,
@@ -108,18 +99,12 @@ class Source:
         return WorldError(text, kind=kind, retryable=kind in RETRYABLE, retry_after=retry_after)
 
     def check_empty(self, results: Sized, total: int, fault: object = None) -> None:
-        """Raises an error if an answer has no results, but says that there are some, or that the search failed.
-
-        Args:
-            results: the answer's results.
-            total: the number of results that the answer says there are.
-            fault: the answer's error message, if it has one.
-        """
+        """Raises an error if an answer has no results, but says that there are some, or that the search failed."""
         if not results and (total or fault):
             raise self.failure("server_error", str(fault or f"it counts {total} results, but sent none"))
 
     def refusal(self, status: int, message: str, retry_after: float | None = None) -> MootError:
-        """The error for an answer with this HTTP status and message. For some sources, ``status`` may even be 200."""
+        """The error for an answer with this HTTP status (for some sources even 200) and message."""
         if 300 <= status < 400:
             return self.failure("bad_response", f"HTTP {status}: a redirect, and redirects are not followed")
         default_kind: Kind = "server_error" if status >= 500 else "search_refused"
@@ -143,11 +128,7 @@ class Source:
 
 
 def header_text(variable: str) -> str:
-    """An environment variable's value, for a header; empty if the variable is not set, or if no variable is named.
-
-    Raises:
-        UserError: the value contains control characters, or characters that are not ASCII.
-    """
+    """An environment variable's value, for a header; empty if the variable is not set, or if no variable is named."""
     value = os.environ.get(variable, "").strip() if variable else ""
     if not (value.isascii() and value.isprintable()):
         raise UserError(
@@ -158,10 +139,10 @@ def header_text(variable: str) -> str:
 
 
 class KeyRedaction(logging.Filter):
-    """Removes keys from httpx's logs. The logs contain addresses, and some sources accept a key only in the address."""
+    """Removes keys from httpx's logs, which contain addresses: some sources accept a key only in the address."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Removes keys from the record's message. Always returns True, so no record is dropped."""
+        """Removes keys from the record's message; always returns True, so no record is dropped."""
         record.msg, record.args = redact(record.getMessage()), ()
         return True
 
@@ -182,14 +163,7 @@ async def ask(
     body: dict[str, Any] | None = None,
     headers: dict[str, str] | None = None,
 ) -> T:
-    """Sends a request to a source, and parses the answer with ``read``.
-
-    A request with a body is a POST; a request without a body is a GET.
-
-    Raises:
-        UserError: the source's configuration is invalid, its key was refused, or its quota is used up.
-        WorldError: the source refused the search, failed, or sent an answer that cannot be read.
-    """
+    """Sends a request (a POST if it has a body, otherwise a GET) to a source, and parses the answer with ``read``."""
     url, method = source.address() + path, "GET" if body is None else "POST"
     client = await open_client(source)
 
@@ -200,12 +174,7 @@ async def ask(
 
 
 async def call_within_limits(source: Source, limits: Limits, call: Callable[[], Awaitable[T]]) -> T:
-    """The result of a call to a source, within the limits. HTTP errors, timeouts and ValueErrors become MootErrors.
-
-    If the source refuses the call because of too many calls (``rate_limited``), the call is repeated for at most
-    `LONGEST_WAIT` seconds, even if ``limits.max_wait`` is longer. A longer wait would keep a debate from searching
-    another source.
-    """
+    """The result of a call to a source, within the limits; its errors become MootErrors."""
     httpx, address = imported("httpx"), source.address()
 
     async def attempt() -> T:
@@ -215,20 +184,14 @@ async def call_within_limits(source: Source, limits: Limits, call: Callable[[], 
         except (TimeoutError, ValueError, httpx.HTTPError, httpx.InvalidURL) as error:
             raise source.explain(error) from error
 
+    # A longer wait after a refusal (``rate_limited``) would keep a debate from searching another source.
     search_limits = replace(limits, max_wait=min(limits.max_wait, LONGEST_WAIT))
     result, _ = await with_retries(attempt, search_limits, limiter(address), source.name)
     return result
 
 
 async def open_client(source: Source, check: Callable[[bytes], object] = bytes) -> Any:
-    """The running loop's HTTP client for a source.
-
-    The client raises an error if an answer is too long, if its status is not 200, or if ``check`` raises one. It does
-    not follow redirects, so that an answer cannot make us call another address.
-
-    Raises:
-        UserError: an environment variable of the source is invalid; or as `make_client`.
-    """
+    """The running loop's HTTP client for a source; see `checked_client`."""
     base_url = source.address()
 
     def make() -> Any:
@@ -241,10 +204,7 @@ async def open_client(source: Source, check: Callable[[bytes], object] = bytes) 
 
 
 def checked_client(source: Source, check: Callable[[bytes], object]) -> Any:
-    """An HTTP client class whose requests raise a MootError if an answer is too long, or its status is not 200.
-
-    Otherwise, ``check`` is called with the answer's body. ``check`` may raise its own errors.
-    """
+    """An HTTP client class that raises a MootError for an answer that is too long or has not the status 200."""
     httpx = imported("httpx")
     base: Any = httpx.AsyncClient
 
@@ -265,7 +225,7 @@ def checked_client(source: Source, check: Callable[[bytes], object]) -> Any:
 
 
 async def read_body(source: Source, response: Any) -> bytes:
-    """The answer's bytes. Raises a WorldError if the answer is longer than `LONGEST_ANSWER`."""
+    """The answer's bytes; WorldError if the answer is longer than `LONGEST_ANSWER`."""
     body = bytearray()
     async for part in response.aiter_bytes():
         body += part
@@ -275,15 +235,10 @@ async def read_body(source: Source, response: Any) -> bytes:
 
 
 def read_xml(body: bytes, root: str) -> ElementTree.Element:
-    """The root element of an XML answer; ``root`` is the required name of this element.
-
-    The parser fetches nothing external (https://docs.python.org/3/library/xml.html#xml-security). An answer that
-    declares entities is refused, because entities could expand without limit.
-
-    Raises:
-        ValueError: the answer is not UTF-8, not XML, has another root, or declares entities.
-    """
+    """The root element, named ``root``, of an XML answer; ValueError if it cannot be read."""
     text = body.decode()
+    # The parser fetches nothing external (https://docs.python.org/3/library/xml.html#xml-security), but entities could
+    # expand without limit.
     if "<!ENTITY" in text:
         raise ValueError("it declares entities")
     try:
@@ -312,7 +267,7 @@ def month_number(name: str) -> int | None:
 
 @dataclass(frozen=True)
 class WebResult:
-    """A result of a web source. The text may be empty; `WebRetriever.search` leaves out results without text."""
+    """A result of a web source, which `WebRetriever.search` leaves out if its text is empty."""
 
     text: str
     title: str
@@ -323,16 +278,7 @@ class WebResult:
 
 
 class WebRetriever(ABC):
-    """The base class of web sources.
-
-    Args:
-        limits: limits of the calls to the source.
-        published_before: a day in ISO form. Sources that can filter by date leave out pieces published on this day or
-            later. None for no filter.
-
-    Raises:
-        UserError: a required key is missing, an environment variable is invalid, or ``published_before`` is not a day.
-    """
+    """The base class of web sources; some can leave out pieces from the day ``published_before`` (ISO) or later."""
 
     name: str
     source: Source
@@ -354,13 +300,7 @@ class WebRetriever(ABC):
         self.last_day = day_before(published_before)
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The source's first ``k`` results, without those that have no text. Empty for a blank query.
-
-        There are at most `most_results` results.
-
-        Raises:
-            UserError, WorldError: as `ask`.
-        """
+        """The source's first ``k`` results (at most `most_results`), without those that have no text."""
         query = clean(query)[: self.longest_query].strip()
         if not query:
             return []
@@ -373,11 +313,7 @@ class WebRetriever(ABC):
 
 
 def day_before(published_before: str | None) -> date | None:
-    """The day before ``published_before``, which is a day in ISO form; None for None.
-
-    Raises:
-        UserError: ``published_before`` is not a day.
-    """
+    """The day before ``published_before``, a day in ISO form (else UserError); None for None."""
     if published_before is None:
         return None
     try:

@@ -27,7 +27,7 @@ SEARCH = {
 
 
 class Page(BaseModel):
-    """The fields that are read from an article. ``index`` is the article's rank."""
+    """The fields that are read from an article; ``index`` is the article's rank."""
 
     title: str
     index: int
@@ -49,7 +49,7 @@ class Failure(BaseModel):
 
 
 class Reply(BaseModel):
-    """The fields that are read from an answer. An answer without results has only ``batchcomplete``."""
+    """The fields that are read from an answer; an answer without results has only ``batchcomplete``."""
 
     error: Failure | None = None
     warnings: dict[str, Any] = {}
@@ -58,10 +58,7 @@ class Reply(BaseModel):
 
 
 class WikipediaRetriever(WebRetriever):
-    """Searches for articles. The text of each result is an article's first section.
-
-    The results have no date, because the date of an article's last revision does not say when a fact was known.
-    """
+    """Searches for articles; the text of each result is an article's first section."""
 
     name = "wikipedia"
     source = Source(
@@ -86,12 +83,7 @@ class WikipediaRetriever(WebRetriever):
         return [WebResult(page.extract, page.title, page.fullurl, page.fullurl) for page in pages]
 
     def _read(self, body: bytes) -> list[Page]:
-        """Parses an answer.
-
-        Raises:
-            MootError: the answer reports an error.
-            ValueError: the answer cannot be read.
-        """
+        """Parses an answer; ValueError if it cannot be read, MootError if it reports an error."""
         reply = Reply.model_validate_json(body)
         if reply.error:
             raise self.source.refusal(200, f"{reply.error.code}: {reply.error.info}")

@@ -161,7 +161,7 @@ def shared_use(run: RunnableConfig) -> LedgerUse:
     because its worker was lost continues the same debate.
 
     Raises:
-        UserError: the debate's id in the metadata is not valid; or as `current_use`.
+        UserError: the debate's id in the metadata is not valid, or ``MOOT_LEDGER`` is not a mode of the ledger.
     """
     metadata, config = run.get("metadata") or {}, run.get("configurable") or {}
     debate, key, id = metadata.get(DEBATE_KEY), metadata.get(IDEMPOTENCY_KEY), str(config["run_id"])

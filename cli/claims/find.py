@@ -174,7 +174,7 @@ def read_input(given: str, title: str | None, date: str | None) -> JsonObject:
     A given title or date replaces the title or date in the document. The arguments are those of `find_claims`.
 
     Raises:
-        UserError, WorldError: as `read_article`.
+        UserError, WorldError: the file or the page cannot be read.
     """
     article: JsonObject = dict(read_article(given) if given != "-" else {"text": sys.stdin.read(), "source": "stdin"})
     return article | {key: value for key, value in (("title", title), ("date", date)) if value}

@@ -76,7 +76,8 @@ def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path |
         prices: a file of prices that override moot's own prices; None: as for `read_prices`.
 
     Raises:
-        UserError: as `moot.evals._runs.logs.read_runs`, `read_prices` and `check_baseline`; or a package is missing.
+        UserError: as `moot.evals._runs.logs.read_runs` and `check_baseline`; or the file of prices is not valid, or a
+            package is missing.
     """
     table_of_prices = read_prices(prices)
     runs, notes = read_runs(paths, lambda calls: cost_of(calls, table_of_prices))

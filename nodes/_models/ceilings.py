@@ -43,17 +43,11 @@ class Reservation(NamedTuple):
 
 @dataclass(eq=False)
 class Ceilings:
-    """Bounds and spending of one or more debates. A debate in a batch is bound by its own ceilings and the batch's.
-
-    Args:
-        most: the bounds of tokens, USD and calls.
-        seconds: maximum number of seconds, from now.
-        parent: the ceilings of the batch, the evaluation or the outer debate that the debate belongs to.
-    """
+    """Bounds and spending of one or more debates; a debate in a batch is bound by its own ceilings and the batch's."""
 
     most: Spend = UNBOUNDED
-    seconds: float = math.inf
-    parent: Ceilings | None = None
+    seconds: float = math.inf  # from the start of the clock
+    parent: Ceilings | None = None  # of the batch, the evaluation or the outer debate
     prices: Mapping[str, Price] = field(default_factory=dict)
     spent: Spend = NOTHING
     reserved: Spend = NOTHING
@@ -91,19 +85,14 @@ class Ceilings:
         self.costs_money = any(level.most.usd < math.inf for level in levels)
 
     def lock(self) -> AbstractContextManager[None]:
-        """A lock on the budget. Here it does nothing: an event loop does not interrupt code without ``await``."""
+        """A lock on the budget; here it does nothing: an event loop does not interrupt code without ``await``."""
         return NO_LOCK
 
     def _lock(self) -> AbstractContextManager[None]:
         return self._outermost.lock()
 
     async def request_more(self, need: Spend, short: Spend) -> bool:
-        """Requests more budget from a shared pool; returns whether there is more. This class has no pool.
-
-        Args:
-            need: the maximum cost of a call.
-            short: the missing amount; zero or negative for a quantity of which enough is left.
-        """
+        """Whether a shared pool (here there is none) gave more budget for ``need``, of which ``short`` is missing."""
         return False
 
     def in_flight(self) -> Spend:
@@ -115,15 +104,7 @@ class Ceilings:
     # --- a debate begins and ends ---------------------------------------------------------------------------------
 
     async def begin(self, budget: Mapping[str, Any], lost: Spend = NOTHING) -> None:
-        """Starts a debate: sets its bounds (`resume`), and waits until it can reserve the cost of its deciding calls.
-
-        Args:
-            budget: from `moot.nodes._runtime.budget.open_budget`.
-            lost: see `count_lost_calls`.
-
-        Raises:
-            BudgetExhausted: the debate's ceilings, or those of its batch, cannot pay for the deciding calls.
-        """
+        """Starts a debate: sets its bounds (`resume`), and waits until its deciding calls can be reserved."""
         self.resume(budget)
         self.count_lost_calls(lost)
         deciding, self._deciding_calls = self._deciding_calls, {}
@@ -137,14 +118,14 @@ class Ceilings:
         await self._take_when_available(lambda: need, lambda _: NOTHING, math.inf, take)
 
     def resume(self, budget: Mapping[str, Any], calls: Sequence[Call] = ()) -> None:
-        """Sets a debate's bounds, prices and reservations without checks. The ``calls`` of earlier runs count as spent,
-        and budget is reserved only for roles that made none of these calls."""
+        """Sets a debate's bounds, prices and reservations from the dict of `open_budget`; counts ``calls`` as spent."""
         bounds = (budget.get(name) for name in ("tokens", "usd", "calls"))
         self.most = Spend(*(math.inf if most is None else most for most in bounds))
         self.seconds = budget.get("seconds") or math.inf
         self.prices = budget.get("prices") or {}
         self.spent = spent_by(calls, self.prices)
         planned = (PlannedCall(**call) for call in budget.get("kept") or ())
+        # Budget is reserved only for roles that made none of the earlier calls.
         decided = {call["role"] for call in calls}
         self._deciding_calls = {(call.role, call.prompt): call for call in planned if call.role not in decided}
         if self.parent:
@@ -157,7 +138,7 @@ class Ceilings:
         self._add_earlier_cost(lost)
 
     def start_clock(self) -> None:
-        """Starts the debate's clock; called after its resources are loaded. A batch's clock starts with the batch."""
+        """Starts the debate's clock, after its resources are loaded; a batch's clock starts with the batch."""
         self._started = time.monotonic()
 
     def pass_on_reservation(self) -> None:
@@ -178,11 +159,7 @@ class Ceilings:
         return (role, prompt) in self._deciding_calls
 
     async def reserve(self, planned: PlannedCall) -> Reservation:
-        """Reserves budget for a call; waits as long as calls in flight may release budget.
-
-        Raises:
-            BudgetExhausted: too little budget or time is left for the call.
-        """
+        """Reserves budget for a call, or raises BudgetExhausted; waits while calls in flight may release budget."""
         key = (planned.role, planned.prompt)
         own = self._deciding_calls.get(key)
         until = min(level._deadline(own is not None) for level in self._levels())
@@ -207,8 +184,8 @@ class Ceilings:
         return Reservation(need, None if until == math.inf else end)
 
     def count_lost_request(self, reservation: Reservation) -> Reservation:
-        """Counts the tokens and USD reserved for a request as spent, because the endpoint may charge for it although
-        its reply was lost. Returns the rest of the reservation: one call."""
+        """Counts a reservation for a request with a lost reply as spent; returns the rest: one call."""
+        # The endpoint may charge for the request.
         lost = reservation.spend._replace(calls=0)
         with self._lock():
             for level in self._levels():
@@ -217,15 +194,7 @@ class Ceilings:
         return reservation._replace(spend=reservation.spend.minus(lost))
 
     async def reserve_repeat(self, planned: PlannedCall, reservation: Reservation) -> Reservation:
-        """Reserves budget for a further request of a call, after `count_lost_request`.
-
-        Args:
-            planned: the call.
-            reservation: the rest of the call's reservation.
-
-        Raises:
-            BudgetExhausted: too little budget or time is left for the further request.
-        """
+        """Reserves budget for a further request of a call, after `count_lost_request`, or raises BudgetExhausted."""
         need = await self._take_when_available(
             lambda: planned.spend(self.prices, UNCOUNTED_SHARE)._replace(calls=0),
             lambda _: NOTHING,
@@ -244,13 +213,10 @@ class Ceilings:
         self.not_awaited.update([] if awaited else [role])
 
     def _usable_reserve(self, own: PlannedCall, need: Spend) -> Spend:
-        """The reservation available to a deciding call.
-
-        A call no larger than planned may use the debate's whole reservation. A larger call may use only its
-        planned amount. Lost calls can leave too little for all deciding calls; then the last of them are refused.
-        """
+        """What a deciding call may use: the debate's whole reservation or, if larger than planned, its own part."""
         least, bounds = own.spend(self.prices), zip(*(level.most for level in self._levels()), strict=True)
         reserved = (amount if min(most) < math.inf else math.inf for amount, most in zip(least, bounds, strict=True))
+        # Lost calls can leave too little for all deciding calls; then the last of them are refused.
         return self._own_reserve() if need.fits(Spend(*reserved)) else least
 
     def _remember_call(self, planned: PlannedCall) -> None:
@@ -259,13 +225,7 @@ class Ceilings:
             self._least = planned
 
     def release_reservation(self, reservation: Reservation, spent: Spend, seconds: float) -> None:
-        """Releases a call's reservation and records its real cost.
-
-        Args:
-            reservation: the call's reservation.
-            spent: the part of the real cost that is not counted yet.
-            seconds: the call's duration.
-        """
+        """Releases a call's reservation, and records ``spent``, the part of its real cost that is not counted yet."""
         with self._lock():
             for level in self._levels():
                 level.spent = level.spent.plus(spent)  # first, so that a kill before the next line loses no cost
@@ -275,15 +235,10 @@ class Ceilings:
             level._wake_waiting()
 
     def count_paid_calls(self, planned: PlannedCall, calls: Sequence[Call], *, skipped: bool) -> None:
-        """Counts calls that an earlier run paid for and that are not made again, because the ledger has their replies.
-
-        Args:
-            planned: the first of the calls.
-            calls: the calls from the ledger.
-            skipped: whether the earlier run then refused a call, or cut off the last of these calls.
-        """
+        """Counts calls that an earlier run paid for, and that are not made again: the ledger has their replies."""
         if not self.bounded:
             return
+        # The earlier run then refused a call, or cut off the last of these calls.
         if skipped:
             self.count_skipped(planned.role, awaited=not (calls and calls[-1]["outcome"] == "failed"))
         if calls:
@@ -309,25 +264,14 @@ class Ceilings:
     async def _take_when_available(
         self,
         wanted: Callable[[], Spend],
-        usable_reserve: Callable[[Spend], Spend],
-        until: float,
+        usable_reserve: Callable[[Spend], Spend],  # the part of the reservation for decisions that it may use
+        until: float,  # a moment of `time.monotonic`
         take: Callable[[Spend], None],
     ) -> Spend:
-        """Waits until an amount is available, takes it, and returns it.
-
-        The amount may change during the wait, because replies to calls in flight correct the bytes per token.
-
-        Args:
-            wanted: returns the amount.
-            usable_reserve: takes the amount; returns the part of the reservation for decisions that may be used for it.
-            until: the moment (`time.monotonic`) at which the wait ends.
-            take: reserves the amount.
-
-        Raises:
-            BudgetExhausted: the amount does not fit even if all calls in flight cost nothing, or the wait has ended.
-        """
+        """Waits until an amount is available, and takes it; BudgetExhausted if it never will be, or at ``until``."""
         while True:
             with self._lock():
+                # The amount may change during the wait: replies to calls in flight correct the bytes per token.
                 need = wanted()
                 own = usable_reserve(need)
                 short = next((level for level in self._levels() if not need.fits(level._available().plus(own))), None)
@@ -412,11 +356,7 @@ class Ceilings:
         return min(level._deadline(False) for level in self._levels())
 
     def is_spent(self) -> bool:
-        """Whether only roles that decide can be called; false without bounds, and before the first call.
-
-        It is true if the time for other roles is used up, if a call was refused or cut off, or if a call as small as
-        the smallest one so far would be refused.
-        """
+        """Whether only roles that decide can be called; false without bounds, and before the first call."""
         if not self.bounded or not (self.spent.calls or self.skipped):
             return False
         least = self._least.spend(self.prices) if self._least else Spend(1, 0, 1)
@@ -438,11 +378,9 @@ class Ceilings:
         return max(0, math.floor(min(shares, default=0)))
 
     def prompt_bytes(self, planned: PlannedCall) -> int | None:
-        """The maximum bytes (`weight_of`) of a deciding prompt; None if neither its tokens nor their cost are bounded.
-
-        The maximum is the bytes reserved for the prompt, plus the prompt's share of the budget that is not reserved.
-        """
+        """The most bytes (`weight_of`) of a deciding prompt; None if neither its tokens nor their cost are bounded."""
         own, price = self._deciding_calls.get((planned.role, planned.prompt)), price_of(planned.model, self.prices)
+        # To the bytes that are reserved, each deciding prompt adds an equal share of the budget that is not reserved.
         shares, tokens = max(1, len(self._deciding_calls)), math.inf
         for room in (level._obtainable() for level in self._levels()):
             tokens = min(tokens, max(0, room.tokens) / shares)

@@ -57,30 +57,23 @@ class ModelChoice(BaseModel):
 
 @dataclass(frozen=True)
 class ChatModel:
-    """A chat model with the properties of its endpoint that a call depends on.
-
-    ``tight`` is true if a new JSON schema costs the endpoint nothing, so that each call may have its own schema. In
-    such schemas, ``longest_text`` is the maximum number of characters of a text. ``structure`` is the way to pass a
-    schema to the client. ``json_mode`` is true if the client can request JSON without a schema. ``is_capped`` is true
-    if only a ceiling limits the length of replies. The ledger's keys then leave out this limit, because a complete
-    reply does not depend on it.
-    """
+    """A chat model with the properties of its endpoint that a call depends on."""
 
     name: str
     chat: BaseChatModel
     endpoint: Endpoint
+    # A new JSON schema costs the endpoint nothing, so each call may have its own.
     tight: bool = False
-    longest_text: int = 220
-    structure: Structure = "extra_body"
-    json_mode: bool = True
+    longest_text: int = 220  # characters of a text in such schemas
+    structure: Structure = "extra_body"  # how the client gets a schema
+    json_mode: bool = True  # whether the client can request JSON without a schema
+    # Only a ceiling limits the replies' length. A complete reply does not depend on it, so the ledger's keys leave it
+    # out.
     is_capped: bool = False
 
 
 class TokensSoFar(AsyncCallbackHandler):
-    """Counts the tokens of a streamed reply once if each of its chunks reports the tokens so far.
-
-    LangChain adds the counts of all chunks, so each chunk keeps only its growth.
-    """
+    """Counts the tokens of a streamed reply once if each of its chunks reports the tokens so far."""
 
     ignore_chat_model = True
 
@@ -89,6 +82,7 @@ class TokensSoFar(AsyncCallbackHandler):
 
     async def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **more: Any) -> None:
         if usage := chunk and getattr(chunk.message, "usage_metadata", None):
+            # LangChain adds the counts of all chunks, so each chunk keeps only its growth.
             chunk.message.usage_metadata = subtract_usage(usage, self._before.get(run_id))
             self._before[run_id] = usage
 
@@ -197,14 +191,7 @@ async def _vendor_model(name: str, timeout: float, options: Mapping[str, Any]) -
 
 @lru_cache(maxsize=2)
 def sync_client(own_machine: bool) -> Any:
-    """The HTTP client for LangChain's synchronous methods. It is never closed. Its creation blocks the thread.
-
-    Args:
-        own_machine: whether the endpoint is on this machine.
-
-    Raises:
-        UserError: see `make_client`.
-    """
+    """The HTTP client, which is never closed, for LangChain's synchronous methods; blocking."""
     return make_client(imported("openai").DefaultHttpxClient, "http://127.0.0.1" if own_machine else "")
 
 

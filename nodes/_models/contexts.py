@@ -76,24 +76,12 @@ def weight_of(text: str) -> int:
 
 
 def bytes_per_token(model: str) -> float:
-    """Estimated bytes per token of a model, as `weight_of` counts bytes.
-
-    Args:
-        model: the model's name in the settings, provider:name.
-    """
+    """Estimated bytes per token of a model (provider:name), as `weight_of` counts bytes."""
     return _bytes_per_token.get(model, BYTES_PER_TOKEN)
 
 
 def count_prompt(model: str, sent: int, tokens: int | None) -> None:
-    """Corrects a model's estimated bytes per token with an endpoint's count of tokens.
-
-    Nothing changes without a count, or if the prompt has fewer than `FEWEST_COUNTED_BYTES` bytes.
-
-    Args:
-        model: the model's name in the settings, provider:name.
-        sent: bytes of a prompt's texts, as `weight_of` counts them.
-        tokens: the endpoint's count of the prompt's tokens; None or 0 if the endpoint returned no count.
-    """
+    """Corrects a model's bytes per token with an endpoint's count of ``tokens`` for ``sent`` bytes (`weight_of`)."""
     if not tokens or sent < FEWEST_COUNTED_BYTES:
         return
     found, before = min(MAX_BYTES_PER_TOKEN, max(MIN_BYTES_PER_TOKEN, sent / tokens)), bytes_per_token(model)
@@ -104,24 +92,16 @@ def count_prompt(model: str, sent: int, tokens: int | None) -> None:
 
 
 def context_of(model: str, address: str = "", setting: int | None = None) -> int | None:
-    """The maximum number of tokens in a prompt and its reply together; None if it is unknown.
-
-    Args:
-        model: the model's name in the settings, provider:name.
-        address: the endpoint's address; a context learnt from its refusals replaces a larger or unknown one.
-        setting: the user's value, which overrides the tables.
-    """
+    """The most tokens of a prompt and its reply together, by the user's ``setting`` or the tables; None if unknown."""
     known = setting or listed_context(model)
+    # What the endpoint's refusals have taught replaces a larger or unknown context.
     learnt = _learnt.get((address, model)) if _learnt else None
     return min(known, learnt) if known and learnt else known or learnt
 
 
 @lru_cache(maxsize=256)
 def listed_context(model: str) -> int | None:
-    """A model's context in the tables, or that of the embedded model; None if the context is not listed.
-
-    A dated snapshot that is not listed has the context of the undated model.
-    """
+    """A model's context in the tables, or that of the embedded model; None if the context is not listed."""
     provider, _, _ = model.partition(":")
     if provider == "fake":
         return None
@@ -129,6 +109,7 @@ def listed_context(model: str) -> int | None:
         from moot.embedded.server import CONTEXT
 
         return CONTEXT
+    # A dated snapshot that is not listed has the context of the undated model.
     hosted = _HOSTED.get(model) or _HOSTED.get(DATED.sub("", model))
     if hosted:
         return hosted
@@ -137,14 +118,7 @@ def listed_context(model: str) -> int | None:
 
 
 def reply_room(context: int, max_tokens: int | None = None) -> int:
-    """The tokens of a context that are reserved for a reply.
-
-    This is ``max_tokens``, if it is set; else the smaller of `REPLY_RESERVE` and a quarter of the context.
-
-    Args:
-        context: the model's context.
-        max_tokens: maximum number of tokens in a reply, if it is set.
-    """
+    """The tokens of a context that are reserved for a reply."""
     return max_tokens or min(REPLY_RESERVE, context // 4)
 
 
@@ -170,13 +144,7 @@ _OVER = re.compile(rf"max(?:imum)? context length by {_NUMBER}", re.IGNORECASE)
 
 
 def parse_refusal(text: str) -> tuple[int | None, int | None, int | None]:
-    """Reads three numbers from a refusal of a long prompt: the context, the prompt's tokens and the excess tokens.
-
-    A number is None if the refusal does not contain it.
-
-    Args:
-        text: the text of the endpoint's error.
-    """
+    """The context, the prompt's tokens and the excess tokens in a refusal of a long prompt; None for what it lacks."""
     return _number_in(_CONTEXT, text), _number_in(_SENT, text), _number_in(_OVER, text)
 
 
@@ -187,20 +155,7 @@ def _number_in(pattern: re.Pattern[str], text: str) -> int | None:
 
 
 def learn_from_refusal(model: str, address: str, text: str, sent: int, max_tokens: int | None = None) -> None:
-    """Learns a model's context from an endpoint's refusal of a prompt, so that the next prompt is shorter.
-
-    If the refusal names no context, the next prompt is shorter by one and a half times the excess tokens. It is
-    about half as long if the refusal does not name the excess tokens either, or if they are half of the prompt or more.
-
-    The bytes per token are also corrected if the refusal names the prompt's tokens or contradicts their estimate.
-
-    Args:
-        model: the model's name in the settings, provider:name.
-        address: the endpoint's address.
-        text: the error's text.
-        sent: bytes of the prompt's texts, as `weight_of` counts them.
-        max_tokens: maximum number of tokens in a reply, if it is set.
-    """
+    """Learns a model's context from the refusal of a prompt of ``sent`` bytes, so that the next is shorter."""
     context, tokens, over = parse_refusal(text)
     known = context_of(model, address)
     if context and max_tokens and context <= max_tokens:
@@ -208,6 +163,8 @@ def learn_from_refusal(model: str, address: str, text: str, sent: int, max_token
     tokens = tokens or (context + over if context and over else None)
     estimate = math.ceil(sent / bytes_per_token(model))
     if context is None:
+        # Less by one and a half times the excess; by about a half if the excess is unknown, or half of the prompt or
+        # more.
         less = 3 * over // 2 if over else estimate // 2  # 3/2, because a token may have more bytes than estimated
         room = estimate - less if 4 * less < 3 * estimate else estimate // 2
         context = room + (max_tokens or min(REPLY_RESERVE, room // 3))

@@ -68,13 +68,7 @@ def ledger_use(use: LedgerUse) -> Iterator[None]:
 
 
 def current_use(default: Mode = "off") -> LedgerUse:
-    """How a new debate uses the ledger: as the innermost `ledger_use` says.
-
-    Outside of `ledger_use`, the mode is that of ``MOOT_LEDGER`` or, if the variable is unset or empty, ``default``.
-
-    Raises:
-        UserError: ``MOOT_LEDGER`` applies, but is not a mode.
-    """
+    """How a new debate uses the ledger: as the innermost `ledger_use` or ``MOOT_LEDGER`` says, else ``default``."""
     if (use := _use.get()) is not None:
         return use
     mode = os.environ.get("MOOT_LEDGER") or default
@@ -97,19 +91,12 @@ class PendingCall(Generic[T]):
 
 @dataclass
 class DebateLedger:
-    """The ledger for the calls of one debate.
-
-    Args:
-        mode: see `LedgerUse`.
-        ledger: the ledger.
-        id: the debate's id; in ``replay``, the debate whose entries are read first (empty for no debate).
-        replies: the number of a person's replies so far, including the reply that resumes the debate.
-    """
+    """The ledger for the calls of one debate."""
 
     mode: Mode
     ledger: CallLedger
-    id: str
-    replies: int = 0
+    id: str  # in ``replay``, the debate whose entries are read first; empty for no debate
+    replies: int = 0  # of a person so far, including the reply that resumes the debate
     fault: str = ""
     """Why the last failed write of an entry failed; empty if no write failed."""
     _found: Spend = NOTHING
@@ -123,33 +110,14 @@ class DebateLedger:
     """Properties of the opened sources that search a corpus, by the sources' arguments; see `open_ledger_corpus`."""
 
     def ordinal(self, call: Any, place: Any) -> int | list[int]:
-        """The part of a ledger key that distinguishes equal calls at different places.
-
-        Equal calls at the same place have the same ordinal, so that they share a reply.
-
-        Args:
-            call: the hashes of the other parts of the key.
-            place: the step that makes the call, and its repetition in this step.
-
-        Returns:
-            The number of places at which an equal call was made before the first one at this place. If a person has
-            replied in the debate, a list: the number of replies, then the number of places.
-        """
+        """The part of a ledger key that tells equal calls apart; at the same ``place``, they share a reply."""
+        # A place is the step that makes the call, and its repetition in this step.
         places = self._ordinals.setdefault(call, {})
         earlier = places.setdefault(place, len(places))
         return [self.replies, earlier] if self.replies else earlier
 
     async def find(self, key: Key, description: str) -> StoredCall | None:
-        """The ledger's entry for a key; None if the call must be made. Only a replay uses stored failures.
-
-        Args:
-            key: the call's key.
-            description: the call in words, for the error.
-
-        Raises:
-            UserError: a replay finds no entry for the key, or the ledger is damaged or cannot be used.
-            WorldError: the ledger's disk fails, or another process locks the ledger for too long.
-        """
+        """The ledger's entry for a key, in a replay also a failure; None if the call must be made."""
         if self.mode == "record":
             return self.find_own(key)
         if self.mode == "replay":
@@ -162,39 +130,19 @@ class DebateLedger:
         return bool(self.ledger.stored_entries(self.id))
 
     def find_own(self, key: Key) -> StoredCall | None:
-        """The result that an earlier run of this debate stored for a key; None if it stored a failure or nothing.
-
-        Raises:
-            UserError: the result is damaged.
-        """
+        """The result that an earlier run of this debate stored for a key; None if it stored a failure or nothing."""
         found = self.ledger.stored_result(self.id, key)
         return None if found is None or found.about.get(FAILED) else found
 
     async def find_in_replay(self, key: Key, description: str) -> StoredCall:
-        """The result or failure that a replay uses for a key.
-
-        Raises:
-            UserError: there is no entry, the entry has no value, or the ledger is damaged or cannot be used.
-            WorldError: see `find`.
-        """
+        """The result or failure that a replay uses for a key; UserError if there is none."""
         found = await self.ledger.find(key, self.id)
         if found is None or found.value is None:  # no value: the debate was killed before it stored the reply
             raise await self.ledger.replay_error(key, description, self.id or None)
         return found
 
     async def store_result(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Writes a result to the ledger; does nothing in a replay.
-
-        If the ledger cannot be written, the debate goes on, and ``fault`` tells why.
-
-        Args:
-            key: the call's key.
-            value: the result.
-            about: facts about the call that are stored with the result: its role, node and model, or source and query.
-
-        Raises:
-            ValueError, TypeError: the value is not a JSON value.
-        """
+        """Writes a result, with facts ``about`` its call, except in a replay; if this fails, ``fault`` tells why."""
         await self.store_results([(key, value)], about)
 
     async def store_results(self, results: Sequence[tuple[Key, Any]], about: Mapping[str, Any]) -> None:
@@ -206,79 +154,43 @@ class DebateLedger:
                 self.fault = error.detail
 
     async def store_failure(self, key: Key, value: Any, about: Mapping[str, Any]) -> None:
-        """Writes the failure of a call. A replay reads the failure; the other modes make the call again."""
+        """Writes the failure of a call, which only a replay reads; the other modes make the call again."""
         await self.store_result(key, value, {**about, FAILED: 1})
 
     def cost_of_lost_calls(self, key: Key | None = None) -> Spend:
-        """The cost of earlier runs' calls whose replies were lost.
-
-        With ``key``, only calls with this key count. Otherwise all calls count, without the cost that
-        `subtract_found_call` has subtracted.
-        """
+        """The cost of earlier runs' calls whose replies were lost; if ``key`` is given, of calls with this key."""
         entries, total = self.ledger.stored_entries(self.id), NOTHING
         for entry in entries.values() if key is None else filter(None, [entries.get(key.hash)]):
             total = total.plus(Spend(*entry.about.get(SENT, NOTHING)))
         return total if key else total.minus(self._found)
 
     def subtract_found_call(self, lost: Spend, cost: Spend) -> Spend:
-        """Subtracts the cost of a call whose unusable reply is in the ledger from the cost of lost calls.
-
-        Without a key, `cost_of_lost_calls` then no longer counts the subtracted cost.
-
-        Args:
-            lost: the cost of the lost calls, including this call.
-            cost: the cost of this call.
-
-        Returns:
-            The rest of ``lost``; no amount is below zero.
-        """
+        """Subtracts a call whose unusable reply is in the ledger from the cost of lost calls, and returns the rest."""
         others = Spend(*(max(0, less) for less in lost.minus(cost)))
         self._found = self._found.plus(lost.minus(others))
         return others
 
     async def record_sent(self, key: Key, sent: Spend, about: Mapping[str, Any]) -> None:
-        """Records the cost of a call before the call is sent.
-
-        So the call counts even if the process is killed before the reply is stored.
-
-        Args:
-            key: the call's key.
-            sent: the maximum cost of the call, plus the cost of earlier attempts with this key.
-            about: as in `store_result`.
-        """
+        """Records the maximum cost of a call, and of earlier attempts, before it is sent: the process may be killed."""
         await self.store_failure(key, None, {**about, SENT: [*sent]})
 
     async def once(self, hash: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """Makes a call once for all callers that request it.
-
-        The first caller makes the call. If this caller is cancelled, one of the waiting callers makes the call.
-        Later callers get the same result, until `forget` is called.
-
-        Args:
-            hash: the hash of the call's key.
-            make: makes the call. If it raises an error, each waiting caller raises a copy of this error; later callers
-                make the call again.
-
-        Returns:
-            The call's result, and whether another caller made the call.
-        """
+        """Makes a call once for all callers until `forget`; returns its result, and whether another caller made it."""
+        # If the caller that makes the call is cancelled, one of the waiting callers makes it.
         while (pending := self._pending.get(hash)) is not None:
             for result in await self._wait_for_call(pending):
                 return result, True
         return await self._make_shared_call([hash], make), False
 
     async def _wait_for_call(self, pending: PendingCall[T]) -> list[T]:
-        """Waits for another caller's call. Returns the result in a list, or an empty list if the call was cancelled.
-
-        Raises a copy of the call's error if the call failed.
-        """
+        """Another caller's result in a list, which is empty after a cancellation; raises a copy of the call's error."""
         await pending.over.wait()
         if pending.error is not None:
             raise copy_error(pending.error)
         return pending.result
 
     async def _make_shared_call(self, hashes: Sequence[str], make: Callable[[], Awaitable[T]]) -> T:
-        """Makes a call. Callers that request one of its keys in the meantime wait for the result."""
+        """Makes a call; callers that request one of its keys in the meantime wait for the result."""
         pending: PendingCall[T] = PendingCall()
         self._pending |= dict.fromkeys(hashes, pending)
         try:
@@ -296,13 +208,8 @@ class DebateLedger:
     async def embed(
         self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[list[str]], Awaitable[list[list[float]]]]
     ) -> list[list[float]]:
-        """The vectors of texts, from the ledger or from ``make``; see `Embeddings.embed`.
-
-        Each text has its own entry in the ledger, because another run may embed the texts in other batches.
-
-        Raises:
-            UserError, WorldError: the texts cannot be embedded; in a replay, an entry is missing or is a failure.
-        """
+        """The vectors of texts, from the ledger or from ``make``; see `Embeddings.embed`."""
+        # Each text has its own entry, because another run may embed the texts in other batches.
         about, hashes = {"model": parts["model"]}, hashes_of(parts)
         keys = {text: key_of("embedding", {"text": text}, hashes) for text in texts}
         found: dict[str, list[float]] = {}
@@ -349,27 +256,13 @@ class DebateLedger:
 async def open_debate_ledger(
     use: LedgerUse, graph: str, given: Mapping[str, Any], settings: Any, id: str, replies: int = 0
 ) -> DebateLedger | None:
-    """Opens the ledger for a debate that starts or is resumed; returns None if the ledger is off.
-
-    Args:
-        use: how the debate uses the ledger.
-        graph: the name of the debate's graph.
-        given: the debate's input; it is stored without None and empty lists.
-        settings: the debate's settings, as in the document.
-        id: the debate's id. If it is empty, the id in ``use`` applies. Without either, the ledger resumes an unfinished
-            debate (``adopt``) or makes a new id. A replay always uses the id in ``use``.
-        replies: the number of a person's replies in the debate so far.
-
-    Raises:
-        UserError: the ledger cannot be used, the debate is running or belongs to another user, the request was made
-            before, or another request has the idempotency key.
-        WorldError: the disk is full or fails, or another process locks the ledger for too long.
-    """
+    """Opens the ledger for a debate that starts or is resumed; None if the ledger is off."""
     if use.mode == "off":
         return None
     ledger = open_ledger()
     if use.mode == "replay":
         return DebateLedger(use.mode, ledger, use.id or "", replies)
+    # Without an id, the ledger resumes an unfinished debate (``adopt``) or makes a new id.
     begun = await ledger.begin(
         graph,
         stored_input(given),

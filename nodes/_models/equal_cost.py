@@ -19,27 +19,18 @@ SHARED_SETTINGS = frozenset(Settings.model_fields) - {"models", "temperature"} |
 
 
 class FullCost(NamedTuple):
-    """The cost of a debate, as if replies from the ledger were paid for.
+    """The cost of a debate, as if replies from the ledger were paid for; None for a value that is unknown."""
 
-    A value is None if it is unknown. ``tokens`` are also None if they are zero.
-    """
-
-    tokens: int | None
+    tokens: int | None  # None also if zero
     usd: float | None
     calls: int
     seconds: float | None
 
 
 def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Price]) -> FullCost:
-    """The cost of calls, as if replies from the ledger were paid for. Equal calls that shared a request count once.
-
-    Args:
-        calls: the debate's calls.
-        seconds: the debate's duration; None if it is unknown. If a reply is from the ledger, ``seconds`` of the result
-            is None, because such a reply shortens the debate.
-        prices: from `read_prices`.
-    """
+    """The cost of calls, as if replies from the ledger were paid for; equal calls that shared a request count once."""
     calls = list(calls)
+    # A reply from the ledger shortens the debate.
     seconds = None if any(call.get("from_ledger") for call in calls) else seconds
     sent = [call for call in calls if not call.get("shared")]
     tokens = tokens_of(sent) if all(map(is_counted, sent)) else None
@@ -47,18 +38,7 @@ def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str,
 
 
 def ceiling_settings(debate: FullCost, equal: Equal) -> dict[str, Any]:
-    """The settings of self-consistency that limit its cost to the cost of a debate.
-
-        ceiling_settings(FullCost(1200, 0.0034, 7, 2.5), "usd") == {"max_cost": 0.0034}
-        ceiling_settings(FullCost(1200, 0.0034, 7, 2.5), "calls") == {"samples": 7, "max_calls": 7}
-
-    Args:
-        debate: the debate's cost.
-        equal: the quantity that is limited.
-
-    Raises:
-        UserError: the debate's value of this quantity is unknown or zero.
-    """
+    """The settings of self-consistency that limit its cost to a debate's: ``{"max_cost": 0.0034}`` for ``usd``."""
     amount = getattr(debate, equal)
     if not amount:
         why = {
@@ -74,22 +54,11 @@ def ceiling_settings(debate: FullCost, equal: Equal) -> dict[str, Any]:
 
 
 def ratios(control: FullCost, debate: FullCost) -> dict[str, float | None]:
-    """Each quantity of a control's cost, divided by the same quantity of the debate's cost.
-
-    A ratio is None if one of its two values is unknown, or if the debate's value is zero.
-
-        ratios(FullCost(900, 0.0051, 6, 1.0), FullCost(1200, 0.0034, 8, 2.5)) ==
-            {"tokens": 0.75, "usd": 1.5, "calls": 0.75, "seconds": 0.4}
-    """
+    """Each quantity of a control's cost, divided by the debate's; None if one is unknown or the debate's is zero."""
     both = zip(FullCost._fields, control, debate, strict=True)
     return {name: cost / base if cost is not None and base else None for name, cost, base in both}
 
 
 def shared_settings(kind: type[Settings], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that a control takes from a debate, if the control's graph has them.
-
-    Args:
-        kind: the class of the settings of the control's graph.
-        settings: the debate's settings.
-    """
+    """The settings that a control takes from a debate, if they are fields of ``kind``, the control's settings."""
     return {key: value for key, value in settings.items() if key in SHARED_SETTINGS and key in kind.model_fields}

@@ -72,15 +72,7 @@ def _draw_tool_call(tool: dict[str, Any], rng: random.Random) -> ToolCall:
 
 
 def draw(schema: dict[str, Any], rng: random.Random, parts: dict[str, Any], index: int = 0) -> Any:
-    """Draws a random value that a schema allows; integers are not random.
-
-    Args:
-        schema: a schema of moot's replies or tools.
-        rng: the generator of random numbers.
-        parts: the schema's definitions, by name (``$defs``).
-        index: the index of the value in its list, or the index of the object with the value. A drawn integer is the
-            schema's minimum plus this index, but at most the schema's maximum.
-    """
+    """Draws a random value that a schema allows; an integer is the schema's minimum plus ``index`` if possible."""
     if "$ref" in schema:
         return draw(parts[schema["$ref"].rsplit("/", 1)[-1]], rng, parts, index)
     if "enum" in schema:

@@ -35,19 +35,10 @@ RECHECK_SECONDS = 0.2
 
 
 class JointFile:
-    """The memory-mapped file in which several processes keep their spending and reservations.
+    """The memory-mapped file in which several processes keep their spending and reservations."""
 
-    Args:
-        path: the path of the file.
-        slots: the number of processes; 0 to open an existing file with its content.
-        lasting: whether an existing file for the same number of processes keeps its content. Any other file is filled
-            with zeros. Ignored if ``slots`` is 0.
-
-    Raises:
-        OSError: the file cannot be created or opened.
-        ValueError: ``slots`` is 0, and the file is empty.
-    """
-
+    # Without ``slots`` (the number of processes), opens an existing file. With them, fills the file with zeros, unless
+    # it is ``lasting`` and for the same number of processes.
     def __init__(self, path: Path, slots: int = 0, *, lasting: bool = False) -> None:
         self._handle = os.open(path, os.O_RDWR | (os.O_CREAT if slots else 0), 0o600)
         if slots and not (lasting and os.fstat(self._handle).st_size == slots * PROCESS_BYTES):
@@ -64,10 +55,7 @@ class JointFile:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Context manager: a lock between processes.
-
-        Without `HAS_PROCESS_LOCKS` it does nothing, because then there is only one process.
-        """
+        """A lock between processes; it does nothing without `HAS_PROCESS_LOCKS`: then there is only one process."""
         if not HAS_PROCESS_LOCKS:
             yield
             return
@@ -93,10 +81,7 @@ class JointFile:
         return total
 
     def settle_killed(self, slot: int) -> None:
-        """Settles the account of a killed process.
-
-        Its calls in flight count as spent. Its reservation for roles that decide is released.
-        """
+        """Counts the calls in flight of a killed process as spent, and releases its reservation for decisions."""
         with self.lock():
             self.write(slot, SPENT, self.read(slot, SPENT).plus(self.read(slot, IN_FLIGHT)))
             self.write(slot, IN_FLIGHT, NOTHING)
@@ -104,14 +89,7 @@ class JointFile:
 
 
 class JointCeilings(Ceilings):
-    """Ceilings that several processes share. Each process has its own instance.
-
-    Args:
-        file: the file that the processes share.
-        slot: the number of this process's section of the file.
-        most: the bounds of all processes together.
-        seconds: maximum number of seconds from now.
-    """
+    """Ceilings that several processes share; each process has its own instance, for its ``slot`` of the file."""
 
     recheck_seconds = RECHECK_SECONDS
 
@@ -140,7 +118,7 @@ class JointCeilings(Ceilings):
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """The lock of `JointFile`. Before its release, the reservation for roles that decide is written to the file."""
+        """The lock of `JointFile`; before its release, the reservation for roles that decide is written to the file."""
         with self._file.lock():
             yield
             self._file.write(self._slot, RESERVED, super().decision_reserve())
@@ -161,23 +139,13 @@ class JointCeilings(Ceilings):
 
 @contextmanager
 def lasting_ceilings(path: Path, most: Spend, seconds: float) -> Iterator[Ceilings]:
-    """Context manager: debates started inside it share ceilings, which span all runs with the same file.
-
-    Calls in flight of a killed run count as spent. Only one process at a time may use the file; this is not checked.
-
-    Args:
-        path: the file, which is created if it does not exist.
-        most: the bounds of all runs together.
-        seconds: maximum number of seconds of this run, from now.
-
-    Raises:
-        UserError, WorldError: the file cannot be created or opened.
-    """
+    """Context manager: debates in it share ceilings that span all runs with a file; ``seconds`` are of this run."""
     try:
         file = JointFile(path, 1, lasting=True)
     except OSError as error:
         raise write_error(path, error) from error
     try:
+        # Only one process at a time may use the file; this is not checked.
         file.settle_killed(0)
         with debates_within(JointCeilings(file, 0, most, seconds)) as ceilings:
             yield ceilings

@@ -20,18 +20,10 @@ that is left to lease.
 
 
 class LeasedCeilings(Ceilings):
-    """The ceilings in one of several processes. Their bounds are the budget that this process has leased.
-
-    Other processes cannot use the budget that a process has leased but not spent, until the process returns it. So a
-    batch may end a little before its ceiling is reached.
-
-    Args:
-        lease: the function that leases more budget.
-        most: the bounds of all processes together.
-        seconds: maximum number of seconds from now.
-    """
+    """The ceilings in one of several processes, whose bounds are the budget that this process has leased."""
 
     def __init__(self, lease: Lease, most: Spend, seconds: float) -> None:
+        # A batch may end a little before its ceiling is reached, because no other process can use what one has leased.
         nothing_leased = Spend(*(math.inf if one == math.inf else 0 for one in most))
         super().__init__(nothing_leased, seconds, adds_earlier_runs=False)
         self._lease = lease
@@ -54,11 +46,7 @@ class LeasedCeilings(Ceilings):
         return Spend(*(0 if most == math.inf else max(0, one) for one, most in zip(spend, self.most, strict=True)))
 
     def end_unused_lease(self) -> Spend:
-        """Ends the lease of the budget that is neither spent nor reserved.
-
-        Returns:
-            The amount of this budget. The caller must add it to the central counter again.
-        """
+        """Ends the lease of the budget that is neither spent nor reserved; the caller must return it to the counter."""
         unused = self._bounded_part(self._available())
         self.most = self.most.minus(unused)
         return unused

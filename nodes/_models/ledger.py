@@ -16,20 +16,17 @@ T = TypeVar("T")
 
 @dataclass
 class Ledger:
-    """The record of a node's run. It is kept in memory; the ledger of stored calls is `moot.core.ledger.CallLedger`.
-
-    Calls and warnings are sorted by `branch`. ``depth`` is the length of the longest chain of calls that depend on each
-    other.
-    """
+    """The record, in memory, of a node's run; the ledger of stored calls is `moot.core.ledger.CallLedger`."""
 
     node: str = ""
     phase: str = "primary"
     round: int = 0
     agent: str | None = None
     number: int | None = None
+    # Calls and warnings are sorted by `branch`.
     calls: list[Call] = field(default_factory=list)
     warnings: list[Warned] = field(default_factory=list)
-    depth: int = 0
+    depth: int = 0  # the longest chain of calls that depend on each other
     times_made: Counter[Any] = field(default_factory=Counter, repr=False)
     """How often each coroutine has made each call, by call and coroutine."""
     _places: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = field(default_factory=lambda: ([], []), repr=False)
@@ -69,11 +66,8 @@ def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
 
 
 def record_failed_call(error: MootError, ledger: Ledger) -> str:
-    """Records the failure of an optional call, and returns the outcome of the call's turn.
-
-    Two kinds of errors add no warning here. The speaker has already warned of an unusable reply (`ReplyError`). The
-    node ``close`` warns of calls that a ceiling prevented or ended (its subclass `BudgetExhausted`).
-    """
+    """Records the failure of an optional call, and returns the outcome of the call's turn."""
+    # The speaker has already warned of an unusable reply. ``close`` warns of what a ceiling ended (`BudgetExhausted`).
     if isinstance(error, ReplyError):
         return error.kind
     ledger.warn("call_failed", f"{error.detail} The debate goes on without this call.")

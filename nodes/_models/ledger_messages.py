@@ -31,12 +31,7 @@ PARAMETERS = ("temperature", "max_tokens", "seed")
 
 
 class LedgerChatModel(BaseChatModel):
-    """A chat model that returns the same message for any prompt. Callbacks see the model that wrote the message.
-
-    Args:
-        message: the message to return.
-        author: the model that wrote the message.
-    """
+    """A chat model that returns ``message`` for any prompt; callbacks see ``author``, the model that wrote it."""
 
     message: AIMessage
     author: BaseChatModel
@@ -49,7 +44,7 @@ class LedgerChatModel(BaseChatModel):
         return self.author._get_ls_params(stop, **kwargs)
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
-        """Binds tools, so that callbacks see the tools. The reply does not depend on them."""
+        """Binds tools, so that callbacks see them; the reply does not depend on them."""
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools])
 
     def _generate(
@@ -87,7 +82,7 @@ class LedgerChatModel(BaseChatModel):
 
 
 def ledger_model(message: AIMessage, author: BaseChatModel) -> LedgerChatModel:
-    """A chat model that returns ``message``. Callbacks see it as ``author``, the model that wrote the message."""
+    """A chat model that returns ``message``; callbacks see it as ``author``, the model that wrote the message."""
     return LedgerChatModel(
         message=message, author=author, tags=author.tags, metadata={**(author.metadata or {}), FROM_LEDGER: True}
     )
@@ -98,12 +93,7 @@ def _as_json_text(arguments: Any) -> str | None:
 
 
 def value_of(message: AIMessage, *, whole: bool = True) -> dict[str, Any]:
-    """A message as a JSON value, without empty fields.
-
-    Args:
-        message: the message.
-        whole: whether to include all `FIELDS`; if not, only the finish reason is included.
-    """
+    """A message as a JSON value without empty fields, with all `FIELDS` if ``whole``, else only the finish reason."""
     fields = {field: content for field in FIELDS if (content := getattr(message, field))}
     if not whole:
         fields = {"response_metadata": {"finish_reason": message.response_metadata.get("finish_reason")}}
@@ -112,11 +102,7 @@ def value_of(message: AIMessage, *, whole: bool = True) -> dict[str, Any]:
 
 
 def message_of(value: Any) -> AIMessage:
-    """The message from a value that `value_of` returned.
-
-    Raises:
-        UserError: no message can be built from the value.
-    """
+    """The message from a value that `value_of` returned; UserError if it is damaged."""
     try:
         return AIMessage(**{"content": "", **{field: value[field] for field in FIELDS if field in value}})
     except (TypeError, ValidationError) as error:
@@ -141,10 +127,7 @@ def _key_message(message: BaseMessage) -> Any:
 
 
 def model_hashes(model: ChatModel) -> dict[str, str]:
-    """The hashes of the parts of a ledger key for the model: its provider, name, endpoint and `PARAMETERS`.
-
-    If only a ceiling limits the length of replies (`ChatModel.is_capped`), this limit is left out.
-    """
+    """The hashes of the parts of a ledger key for the model: its provider, name, endpoint and `PARAMETERS`."""
     left_out = ("max_tokens",) if model.is_capped else ()
     parameters = [None if name in left_out else getattr(model.chat, name, None) for name in PARAMETERS]
     return _model_hashes(model.name, model.endpoint.base_url, *parameters)

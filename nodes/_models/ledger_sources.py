@@ -14,27 +14,17 @@ from moot.retrievers import Evidence, Retriever
 
 
 class LedgerSource:
-    """A source whose results are stored in the ledger. In one debate, equal searches return equal results.
-
-    Args:
-        source: the source.
-        debate_ledger: the debate's ledger.
-        parts: further parts of the ledger key: values that the results depend on.
-    """
+    """A source whose results are stored in the ledger; in one debate, equal searches return equal results."""
 
     def __init__(self, source: Retriever, debate_ledger: DebateLedger, parts: Mapping[str, Any]) -> None:
         self.name = source.name
         self.source = source
         self.debate_ledger = debate_ledger
+        # Further parts of the ledger key: values that the results depend on.
         self.parts = parts
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The same as the source's `search`, but uses a result in the ledger if the debate's mode allows this.
-
-        Raises:
-            UserError, WorldError: the source failed, or the ledger cannot be read. In a replay also: the ledger has no
-                entry for the search, or the entry is a failure.
-        """
+        """The same as the source's `search`, but uses a result in the ledger if the debate's mode allows this."""
         key = key_of("search", {**self.parts, "source": self.name, "query": query, "k": k})
 
         async def find_or_search() -> list[Evidence]:
@@ -49,17 +39,7 @@ class LedgerSource:
 
 
 class LedgerCorpus:
-    """A source that searches a corpus, and stores its results in the ledger for replays.
-
-    Only a replay reads results from the ledger. In the other modes the corpus is searched again. This costs nothing,
-    and puts the vectors of the results into the encoder's cache.
-
-    Args:
-        source: the source; None in a replay.
-        debate_ledger: the debate's ledger.
-        parts: the arguments with which the source was opened.
-        opened: the source's name, its number of passages, and its encoder.
-    """
+    """A source that searches a corpus, and stores its results in the ledger for replays."""
 
     def __init__(
         self, source: Retriever | None, debate_ledger: DebateLedger, parts: Mapping[str, Any], opened: Mapping[str, Any]
@@ -72,28 +52,20 @@ class LedgerCorpus:
         self.parts = parts
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """The same as the source's `search`, but a replay takes the results from the ledger.
-
-        Raises:
-            UserError, WorldError: the source failed. In a replay instead: the ledger cannot be read or has no entry for
-                the search, or the entry is a failure.
-        """
+        """The same as the source's `search`, but a replay takes the results from the ledger."""
         key = key_of("search", {**self.parts, "passages": self.passages, "query": query, "k": k})
         if self.source is None:
             entry = await self.debate_ledger.find_in_replay(key, search_in_words(self.name, query))
             found: list[Evidence] = stored_value(entry)
             return found
+        # Only a replay reads results: a search costs nothing, and puts the results' vectors into the encoder's cache.
         return await search_and_store(self.source, self.debate_ledger, key, query, k)
 
 
 async def search_and_store(
     source: Retriever, debate_ledger: DebateLedger, key: Key, query: str, k: int
 ) -> list[Evidence]:
-    """Searches a source, and writes its results or its failure to the ledger.
-
-    Raises:
-        UserError, WorldError: the source failed.
-    """
+    """Searches a source, and writes its results or its failure to the ledger."""
     about = {"source": source.name, "query": query[:200]}
     try:
         found = await source.search(query, k)
@@ -107,17 +79,7 @@ async def search_and_store(
 async def open_ledger_corpus(
     open_source: Callable[[], Awaitable[Retriever]], debate_ledger: DebateLedger, parts: Mapping[str, Any]
 ) -> LedgerCorpus:
-    """Opens a source that searches a corpus. A replay reads the source's properties from the ledger and opens nothing.
-
-    Args:
-        open_source: opens the source.
-        debate_ledger: the debate's ledger.
-        parts: the arguments with which the source is opened.
-
-    Raises:
-        UserError, WorldError: the source cannot be opened, or the replayed debate could not open it. UserError also if
-            a replay finds no entry.
-    """
+    """Opens a source that searches a corpus; a replay only reads the source's properties from the ledger."""
     arguments = tuple(parts.values())
     key = None if arguments in debate_ledger.opened else key_of("search", {**parts, "opened": True})
     source = None
@@ -145,11 +107,7 @@ def search_in_words(name: str, query: str) -> str:
 
 
 def stored_value(entry: StoredCall) -> Any:
-    """A source's results or properties from an entry of the ledger.
-
-    Raises:
-        UserError, WorldError: the entry is a failure; the source's error is raised again.
-    """
+    """A source's results or properties from an entry of the ledger; raises the source's error if it is a failure."""
     if entry.about.get(FAILED):
         raise error_from_record(entry.value)
     return entry.value

@@ -26,11 +26,7 @@ def start_chain() -> None:
 
 
 async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """Makes calls in parallel, and returns their results in order. Sets `chain` to the largest value among the calls.
-
-    Raises:
-        Exception: the error of the first call that fails; the other calls run on.
-    """
+    """Makes calls in parallel, and returns their results in order; raises the first error, while the others run on."""
     here = branch.get()
 
     async def run_branch(number: int, call: Awaitable[T]) -> tuple[T, int]:

@@ -53,15 +53,7 @@ class Entry(BaseModel):
 
 
 def read_prices(path: Path | None = None) -> dict[str, Price]:
-    """Prices by model: moot's table, overridden by the entries of a file. Blocking.
-
-    Args:
-        path: the file; by default the file that the environment variable ``MOOT_PRICES`` names. If this variable is
-            unset or empty, no file is read.
-
-    Raises:
-        UserError: the file cannot be read, a line of it is not a valid price, or two lines have the same model.
-    """
+    """Prices by model: moot's table, overridden by a file's (by default, if set, that of ``MOOT_PRICES``); blocking."""
     named = str(path or "") or os.environ.get("MOOT_PRICES", "").strip()
     return _shipped_prices() | (_read_file(Path(named)) if named else {})
 
@@ -112,20 +104,17 @@ def _invalid_price_error(where: str, error: ValidationError) -> UserError:
 
 
 def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """A model's price; None if it is not listed.
-
-    A dated snapshot that is not listed has the price of the model without the date.
-    """
+    """A model's price, for an unlisted dated snapshot that of the model without the date; None if it is not listed."""
     return prices.get(model) or prices.get(DATED.sub("", model))
 
 
 def paid_calls(calls: Iterable[Call]) -> list[Call]:
-    """The calls that a debate paid for. Calls with a reply from the ledger and shared calls are left out."""
+    """The calls that a debate paid for, without calls with a reply from the ledger and shared calls."""
     return [call for call in calls if not (call.get("from_ledger") or call.get("shared"))]
 
 
 def calls_with_reserved_tokens(calls: Iterable[Call]) -> list[Call]:
-    """The calls except shared ones. Each call's tokens include those in ``reserved``."""
+    """The calls except shared ones; each call's tokens include those in ``reserved``."""
     return [_with_reserved_tokens(call) if "reserved" in call else call for call in calls if not call.get("shared")]
 
 
@@ -135,28 +124,16 @@ def _with_reserved_tokens(call: Call) -> Call:
 
 
 def is_counted(call: Call) -> bool:
-    """Whether the tokens of a call are known.
-
-    A shared call counts as known, because it used no tokens of its own. A failed call without a count also counts as
-    known, unless the endpoint may charge for it (``reserved``). The tokens of any other call are unknown if a count is
-    missing or the total is zero.
-    """
+    """Whether the tokens of a call are known."""
+    # A shared call used none. A failed call without a count used none, unless it may be charged (``reserved``).
     if (call["outcome"] == "failed" and not tokens_of([call]) and "reserved" not in call) or call.get("shared"):
         return True
     return None not in (call["prompt_tokens"], call["completion_tokens"]) and tokens_of([call]) > 0
 
 
 def cost_of(calls: Iterable[Call], prices: Mapping[str, Price]) -> float | None:
-    """The cost of calls, in USD; None if the tokens (`is_counted`) or the price of any call are unknown.
-
-    A shared call costs nothing. A failed call without token counts also costs nothing, unless the endpoint may charge
-    for it (``reserved``); then its cost is unknown. Charges for failed attempts before a successful one are not
-    included.
-
-    Args:
-        calls: from the result document.
-        prices: from `read_prices`.
-    """
+    """The cost of calls, in USD; None if the tokens (`is_counted`) or the price of any call are unknown."""
+    # Charges for failed attempts before a successful one are not included.
     costs = [_cost(call, price_of(call["model"], prices)) for call in calls]
     known = [cost for cost in costs if cost is not None]
     return math.fsum(known) / MILLION if len(known) == len(costs) else None

@@ -12,7 +12,7 @@ from moot.retrievers._recorded import recorded_reply
 
 
 class RecordedChatModel(BaseChatModel):
-    """A chat model with recorded replies. A request that is not in the record is an error."""
+    """A chat model with recorded replies; a request that is not in the record is an error."""
 
     @property
     def _llm_type(self) -> str:

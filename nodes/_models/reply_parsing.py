@@ -28,10 +28,8 @@ MOST_OBJECTS = 100
 
 
 def text_of(message: AIMessage, *, thoughts: bool = False) -> str:
-    """A message's text, without the model's thoughts unless ``thoughts`` is set.
-
-    A lone surrogate becomes a question mark, because no request can contain it.
-    """
+    """A message's text, without the model's thoughts unless ``thoughts`` is set."""
+    # A lone surrogate becomes a question mark, because no request can contain it.
     text = str(message.text).encode(errors="replace").decode()
     return text if thoughts else without_thoughts(text)
 
@@ -41,12 +39,7 @@ FROM_ENDPOINT = ("content", "tool_calls", "invalid_tool_calls", "additional_kwar
 
 
 def without_environment_keys(message: BaseMessage, keys: Keys) -> AIMessage:
-    """A model's reply in which the API keys of the environment are hidden, because some endpoints repeat them.
-
-    Args:
-        message: the reply.
-        keys: from `environment_keys`.
-    """
+    """A model's reply in which the API keys of the environment are hidden, because some endpoints repeat them."""
     reply = message if isinstance(message, AIMessage) else AIMessage(message.content)
     if not keys:
         return reply
@@ -56,16 +49,14 @@ def without_environment_keys(message: BaseMessage, keys: Keys) -> AIMessage:
 
 
 def is_broken_off(message: BaseMessage) -> bool:
-    """Whether a streamed reply of `ChatOpenAI` lacks its end. The openai SDK takes the end of a connection for it."""
+    """Whether a streamed reply lacks its end, for which the openai SDK takes the end of a connection."""
     found = message.response_metadata
     return found.get("model_provider") == "openai" and "finish_reason" not in found
 
 
 def without_invalid_metadata(message: AIMessage) -> AIMessage:
-    """A reply without its token counts if one is no number of tokens, and without a model's name that is not a text.
-
-    langchain-openai takes both as they come, and writes a missing count as 0.
-    """
+    """A reply without its token counts if one is no number of tokens, and without a model's name that is not a text."""
+    # langchain-openai takes both as they come, and writes a missing count as 0.
     usage, found = message.usage_metadata, message.response_metadata
     counts = [usage["input_tokens"], usage["output_tokens"]] if usage else []
     changed: dict[str, Any] = {}
@@ -102,19 +93,7 @@ def fault_of(message: AIMessage) -> tuple[str, str]:
 
 
 def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
-    """Parses a message as a reply of the expected schema.
-
-    Objects that do not have this schema are ignored if one object has it. Different replies in one message are a
-    problem; equal ones are not.
-
-    Args:
-        message: the model's message.
-        reply: the expected schema.
-
-    Returns:
-        The reply, or None if there is a problem. The outcome: ``ok``, ``refused``, ``cut``, ``empty`` or ``unparsed``.
-        The problem in words; empty if the outcome is ``ok``.
-    """
+    """A message as a reply (None if it has a fault), the outcome (``ok`` or the fault), and the fault in words."""
     outcome, problem = fault_of(message)
     if outcome:
         return None, outcome, problem
@@ -122,6 +101,7 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
     values = find_objects(text) or reply.from_text(text)
     if not values:
         return None, "unparsed", "it holds no complete JSON object" if text.strip() else "it holds only thoughts"
+    # Objects without the schema are ignored if one has it. Different replies are a problem; equal ones are not.
     found: list[R] = []
     problems: list[str] = []
     for value in values:
@@ -141,15 +121,9 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
 
 
 def clean_texts(value: Any, levels: int = MOST_LEVELS) -> Any:
-    """A reply's value whose texts have no invisible and control characters, and no thoughts.
-
-    A text with a lone surrogate is not changed, so that `read_reply` refuses it.
-
-    Args:
-        value: a value of a reply.
-        levels: texts are cleaned down to this depth of nested lists and objects.
-    """
+    """A reply's value whose texts (down to a nesting of ``levels``) have no invisible characters and no thoughts."""
     if isinstance(value, str):
+        # A text with a lone surrogate is not changed, so that `read_reply` refuses it.
         return value if LONE_SURROGATE.search(value) else field_without_thoughts(clean(value))
     if isinstance(value, list) and levels:
         return [clean_texts(item, levels - 1) for item in value]
@@ -163,13 +137,8 @@ def _problem_in_words(error: Any) -> str:
 
 
 def find_objects(text: str) -> list[dict[str, Any]]:
-    """The JSON objects in a text, in order, without empty objects and objects inside other objects.
-
-    Prose or a code fence may surround the objects. Invalid objects are not repaired: the text of such an object up to
-    the error is ignored, and with it the objects inside. The time is bounded for any text: the search ends early at a
-    string without an end quote, at objects that are nested too deeply, and at numbers that are too long. At most
-    `MOST_OBJECTS` objects are returned.
-    """
+    """The first `MOST_OBJECTS` JSON objects in a text, in order, without empty ones and those inside other objects."""
+    # Invalid objects are not repaired, and the time is bounded for any text.
     found: list[dict[str, Any]] = []
     end = 0
     for begin in islice(OBJECT.finditer(text), MOST_PLACES):

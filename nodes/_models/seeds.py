@@ -16,41 +16,19 @@ from moot.nodes._models.ledger_messages import key_messages
 
 
 def derived_seed(seed: int, *parts: Any) -> int:
-    """A seed derived from another seed and ``parts``: the first 31 bits of the SHA-256 of their JSON list.
-
-    The derived seed is in the range that endpoints accept, 0 to 2**31 - 1.
-
-        derived_seed(1, "agent-1", 1, 1) == 111733665
-        derived_seed(2, "agent-1", 1, 1) == 1778158472
-
-    Seeds of different parts are equal only by chance. Among n such seeds, two are equal with a probability of about
-    n**2 / 2**32.
-
-    Args:
-        seed: the other seed, such as the run's seed.
-        parts: the values that identify the call, as plain JSON values.
-
-    Raises:
-        ValueError, TypeError: a part is not a JSON value.
-    """
+    """A seed (0 to 2**31 - 1, as endpoints accept) from another: 31 bits of the SHA-256 of the JSON list of both."""
+    # Among n such seeds, two are equal with a probability of about n**2 / 2**32.
     return int.from_bytes(hashlib.sha256(canonical([seed, *parts])).digest()[:4]) >> 1
 
 
 @dataclass(frozen=True)
 class CallSeeds:
-    """The seeds for one request of a speaker. The second try and tries with shortened messages have their own seeds.
-
-    Args:
-        seed: the speaker's seed.
-        question: the values that identify the request in the debate: role, round, sample and so on.
-        messages: the messages of the first try, not shortened.
-        earlier: the number of places at which the same request was made before (`Session.count_earlier_places`).
-    """
+    """The seeds for one request of a speaker; the second try and tries with shortened messages have their own seeds."""
 
     seed: int
-    question: tuple[Any, ...]
-    messages: Sequence[BaseMessage]
-    earlier: int = 0
+    question: tuple[Any, ...]  # what identifies the request in the debate: role, round, sample and so on
+    messages: Sequence[BaseMessage]  # of the first try, not shortened
+    earlier: int = 0  # places at which the same request was made before (`Session.count_earlier_places`)
 
     @cached_property
     def first_seed(self) -> int:
@@ -66,6 +44,6 @@ class CallSeeds:
 
 
 def with_seed(chat: BaseChatModel, seed: int) -> BaseChatModel:
-    """A copy of a chat model, with a seed. If the model's class has no field for a seed, the model itself."""
+    """A copy of a chat model, with a seed; if the model's class has no field for a seed, the model itself."""
     name = "call_seed" if isinstance(chat, FakeChatModel) else "seed"
     return chat.model_copy(update={name: seed}) if name in type(chat).model_fields else chat

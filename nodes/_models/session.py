@@ -36,18 +36,10 @@ CEILINGS = "__moot_ceilings"
 
 @dataclass
 class Session:
-    """One run of a debate, from its first node or from its resumption.
+    """One run of a debate, from its first node or its resumption; a graph in one of its nodes uses the same session."""
 
-    If a node runs another graph, that graph uses the same session.
-
-    Args:
-        before: the state of the debate after an earlier run; empty for a new debate.
-        id: the debate's id; by default that in ``before``. It is empty until a new debate begins.
-        use: how the debate's calls use the ledger; by default the ledger is off.
-    """
-
-    before: Mapping[str, Any] = field(default_factory=dict)
-    id: str = ""
+    before: Mapping[str, Any] = field(default_factory=dict)  # the state after an earlier run; empty for a new debate
+    id: str = ""  # by default that in ``before``; empty until a new debate begins
     use: LedgerUse = field(default_factory=LedgerUse)
     debate_ledger: DebateLedger | None = None
     """The ledger for this debate's calls; None before the debate begins, and if the ledger is off."""
@@ -88,18 +80,7 @@ class Session:
             self.ceilings.resume(budget, before.get("calls") or [])
 
     async def begin(self, graph: str, given: Mapping[str, Any], settings: Any) -> str:
-        """Records that a debate starts, before its first call; returns the debate's id.
-
-        An inner debate is not recorded, and gets the outer debate's id.
-
-        Args:
-            graph: the name of the debate's graph.
-            given: the debate's input.
-            settings: the debate's settings.
-
-        Raises:
-            UserError, WorldError: see `open_debate_ledger`.
-        """
+        """Records that a debate starts, before its first call; returns its id, or the outer debate's id."""
         if self.debate_ledger is None:
             self.debate_ledger = await open_debate_ledger(self.use, graph, given, settings.recorded(), self.id)
         self.id = self.debate_ledger.id if self.debate_ledger and self.has_row else self.id or uuid4().hex
@@ -109,14 +90,7 @@ class Session:
         return self.id
 
     async def resume(self, *, replied: bool) -> None:
-        """Records that the debate is resumed from its saved state; does nothing if this state has no id.
-
-        Args:
-            replied: whether the debate is resumed with a person's reply.
-
-        Raises:
-            UserError, WorldError: see `open_debate_ledger`.
-        """
+        """Records that the debate is resumed (``replied``: by a person's reply), unless the saved state has no id."""
         if self.id and self.debate_ledger is None:
             given = {"claim": self.before.get("opened"), "task": self.before.get("task")}
             graph, settings = self.before.get("graph") or "", self.before.get("settings")
@@ -127,19 +101,12 @@ class Session:
             await self._notify_recorder()
 
     def cost_of_lost_calls(self, ceilings: Ceilings) -> Spend:
-        """The cost of earlier runs' calls whose replies were lost; zero without a ledger.
-
-        The cost is also zero for the ceilings of an inner debate, because the outer ceilings count these calls.
-        """
+        """The cost of earlier runs' calls whose replies were lost; zero for the ceilings of an inner debate."""
+        # The outer ceilings count these calls.
         return self.debate_ledger.cost_of_lost_calls() if self.debate_ledger and ceilings is self.ceilings else NOTHING
 
     def skip(self, document: dict[str, Any], *, is_recorded: bool) -> None:
-        """Ends a run that has nothing to do, because an earlier run finished the debate.
-
-        Args:
-            document: the debate's document.
-            is_recorded: whether the earlier run has recorded the document; if not, this run records it.
-        """
+        """Ends a run with nothing to do: an earlier run finished the debate and perhaps recorded its document."""
         if is_recorded:
             self.finished = "done" if document.get("status") == "done" else "failed"
             self.recorder = None
@@ -169,14 +136,7 @@ class Session:
         return self.debate_ledger is not None and self.debate_ledger.mode != "replay"
 
     async def end(self, error: BaseException | None = None) -> None:
-        """Ends the run, and records whether the debate is finished, has failed, waits for a person or was interrupted.
-
-        If the debate has a document and `LedgerUse.ends` is false, its status is not written to the ledger here, but by
-        the code that started the run.
-
-        Args:
-            error: the error or cancellation that ended the run early; None if the run was not ended early.
-        """
+        """Ends the run, and records whether the debate is finished, has failed, waits or was interrupted."""
         self.ceilings.end()
         status = self._status(error)
         if self.watch:
@@ -190,12 +150,13 @@ class Session:
         await asyncio.shield(ending)  # so that a cancellation of the run does not cancel the task
 
     async def _end(self, error: BaseException | None) -> None:
-        """Calls the recorder, and writes the status to the ledger, except in the case that `end` describes."""
+        """Calls the recorder, and writes the status to the ledger."""
         path = note = None
         if self.id and self.recorder:
             path, note = await self.recorder.ended(self, error)
         if self.debate_ledger is None or not self.has_row:
             return
+        # The code that started the run writes the status of a debate with a document.
         if self.document is not None and not self.use.ends:
             return
         try:
@@ -214,11 +175,9 @@ class Session:
         return "failed" if isinstance(error, Exception) else "interrupted"
 
     def count_earlier_places(self, seed: int, place: Any) -> int:
-        """How many other places of the run made a request with this seed before the given place did.
-
-        A place is a tuple: the request, the step that makes the request, and the repetition in this step. The number
-        for a place does not change, so that equal calls at one place get the same seed.
-        """
+        """How many other places of the run made a request with this seed before the given place did."""
+        # A place is the request, the step that makes it, and the repetition in this step. A place's number does not
+        # change, so that equal calls at one place get the same seed.
         places = self._places.setdefault(seed, {})
         return places.setdefault(place, len(places))
 
@@ -235,25 +194,13 @@ class Recorder(Protocol):
         """How a run uses the ledger."""
 
     def reservation(self, use: LedgerUse, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Ceilings | None]:
-        """A context manager for a whole run: it may yield ceilings that the run must stay within.
-
-        Args:
-            use: how the run uses the ledger.
-            settings: the run's settings.
-        """
+        """A context manager for a whole run: it may yield ceilings that the run must stay within."""
 
     async def begun(self, session: Session) -> None:
-        """Called when a debate begins or is resumed, before the run's first call.
-
-        Not called if the ledger has no row for the debate: in a replay, or without a ledger.
-        """
+        """Called when a debate with a row in the ledger begins or is resumed, before the run's first call."""
 
     async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
-        """Called at the end of a run whose debate has an id.
-
-        Returns:
-            The path of the document, and a note for the debate's row in the ledger; each may be None.
-        """
+        """Called at the end of a run whose debate has an id; returns the document's path and a note for its row."""
 
 
 _recorders: list[Recorder] = []
@@ -263,10 +210,7 @@ _ending: set[asyncio.Task[None]] = set()
 
 @contextmanager
 def report_to(recorder: Recorder) -> Iterator[None]:
-    """Context manager: inside it, a recorder is called for every debate that this process starts or resumes.
-
-    Inside another `report_to`, only the inner recorder is called.
-    """
+    """Context manager: inside it, this recorder and no outer one is called for each debate that starts or resumes."""
     _recorders.append(recorder)
     try:
         yield

@@ -54,11 +54,7 @@ ENTRIES: tuple[Entry, ...] = tuple(map(json.loads, _TABLE.read_text(encoding="ut
 
 
 def size_of(model: str) -> Size | None:
-    """The size of a model; None if the table does not list the model.
-
-    Args:
-        model: a setting such as ``openai:Qwen/Qwen2.5-7B-Instruct`` or ``ollama:llama3.1:8b-instruct-q4_0``.
-    """
+    """The size of a model (provider:name); None if the table does not list the model."""
     entry = entry_of(model)
     return Size(entry["parameters"], entry["tokens"]) if entry else None
 
@@ -78,10 +74,8 @@ BY_NAME = {fold_name(name): entry for entry in ENTRIES for name in entry["names"
 
 
 def spellings(model: str) -> Iterator[str]:
-    """The normalised names under which the table may have the model of a setting, the most exact name first.
-
-    A size in a name or a tag is never dropped, so that no model is confused with another model of its family.
-    """
+    """The normalised names under which the table may have the model of a setting, the most exact name first."""
+    # A size in a name or a tag is never dropped, so that no model is confused with another model of its family.
     provider, _, rest = model.strip().partition(":")
     if provider not in (*PROVIDERS, "embedded", "fake"):
         provider, rest = "", model

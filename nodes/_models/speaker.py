@@ -30,56 +30,32 @@ R = TypeVar("R", bound=Reply)
 
 @dataclass
 class Speaker:
-    """A role with its model.
-
-    Args:
-        role: the name of the role.
-        model: its chat model.
-        ledger: the record of calls and warnings.
-        structured_output: how a reply with a schema is requested.
-        limits: the limits for calls to the endpoint.
-        tokens_left: once the node's calls have used this many tokens, there is no second try; None for no bound.
-        remarks: a person's remarks, at the start of each prompt's data.
-        prompts: texts that replace shipped prompts, by the prompts' names.
-        context_tokens: maximum number of tokens in a prompt and its reply; None to look it up.
-        not_shown: ids of evidence that the last prompt left out to fit.
-        session: the debate's session.
-        sample: the agent's name (may be empty) and the number of its sample; different samples never share a call.
-        ceilings: the debate's ceilings; by default those of the session.
-        seed: the seed from which each call's seed is derived (`moot.nodes._models.seeds`); None for no seeds.
-        around: layers around the way of each request to the model (`moot.nodes._models.call.stack`), innermost first.
-    """
+    """A role with its model."""
 
     role: str
     model: ChatModel
     ledger: Ledger = field(default_factory=Ledger)
     structured_output: StructuredOutput = "json_schema"
     limits: Limits = DEFAULT_LIMITS
-    tokens_left: int | None = None
-    remarks: str = ""
-    prompts: Mapping[str, str] = field(default_factory=dict)
-    context_tokens: int | None = None
-    not_shown: set[str] = field(default_factory=set)
+    tokens_left: int | None = None  # once the node's calls used this many, there is no second try
+    remarks: str = ""  # a person's, at the start of each prompt's data
+    prompts: Mapping[str, str] = field(default_factory=dict)  # texts that replace shipped prompts, by name
+    context_tokens: int | None = None  # in a prompt and its reply; None to look it up
+    not_shown: set[str] = field(default_factory=set)  # ids of evidence that the last prompt left out
     session: Session = field(default_factory=Session)
+    # The agent's name (may be empty) and the number of its sample: different samples never share a call.
     sample: tuple[str, int] = ("", 1)
+    # By default those of the session
     ceilings: Ceilings = None  # type: ignore[assignment]
-    seed: int | None = None
-    around: tuple[Layer, ...] = ()
+    seed: int | None = None  # from which each call's seed is derived; None for no seeds
+    around: tuple[Layer, ...] = ()  # innermost first
 
     def __post_init__(self) -> None:
         if self.ceilings is None:
             self.ceilings = self.session.ceilings
 
     def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
-        """The instructions and the data of a prompt, from the text in ``prompts`` or, by default, the shipped text.
-
-        Args:
-            prompt: the prompt's name.
-            values: the values of its placeholders.
-
-        Raises:
-            ValueError: see `fill`.
-        """
+        """The instructions and the data of a prompt, from the text in ``prompts`` or, by default, the shipped text."""
         return fill(self.prompts.get(prompt) or load(prompt), values)
 
     async def ask(
@@ -87,25 +63,10 @@ class Speaker:
         prompt: str,
         values: Mapping[str, str],
         reply: type[R],
-        evidence_ids: Sequence[str] = (),
-        check: Callable[[R], str] | None = None,
+        evidence_ids: Sequence[str] = (),  # that the reply may cite
+        check: Callable[[R], str] | None = None,  # the fault of a reply's quotes, or an empty text
     ) -> R:
-        """Requests a structured reply. If the reply is unusable, a second request states the reason.
-
-        There is no second request once ``tokens_left`` are used. If a prompt is too long, it is shortened (`shorten`).
-
-        Args:
-            prompt: the prompt's name.
-            values: the values of its placeholders.
-            reply: the schema of the reply.
-            evidence_ids: ids that the reply may cite; used only if each call has its own schema (`ChatModel.tight`).
-            check: returns the fault of a reply's quotes, or an empty text; a reply with a fault is not usable.
-
-        Raises:
-            UserError, WorldError: the call failed for good, a setting is invalid, or the ledger cannot be used.
-            ReplyError: no reply was usable.
-            BudgetExhausted: a ceiling left too little for the call, or ended it.
-        """
+        """Requests a structured reply, once again with the reason if it is unusable; ReplyError if both are."""
         model, how = self.model, self.structured_output
         instructions, data = self.filled(prompt, values)
         data = "\n\n".join(filter(None, (self.remarks, data))) + schema_in_words(model, how, reply)
@@ -145,20 +106,7 @@ class Speaker:
     async def converse(
         self, send: Send, messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]] = ()
     ) -> AIMessage | None:
-        """Requests the next reply of a conversation that the caller keeps. The reply may contain tool calls.
-
-        Args:
-            send: sends messages to a chat model; called again for each retry.
-            messages: the conversation. ``send`` receives it shortened to the context.
-            tools: the tools that the model may call, as JSON values.
-
-        Returns:
-            The reply; None, with a warning, if the reply was refused, was cut, or was empty without a tool call.
-
-        Raises:
-            UserError, WorldError: the call failed for good, or the ledger cannot be used.
-            BudgetExhausted: a ceiling left too little for the call, or ended it.
-        """
+        """Requests the next reply, which may call tools, of a conversation; None, with a warning, if it has a fault."""
         request = Request(messages, send, conversation_fault, parts={"tools": list(tools)})
         message = await self._run(conversing, request)
         return None if conversation_fault(message)[1] else message
@@ -182,18 +130,14 @@ class Speaker:
 
 
 def conversation_fault(message: AIMessage) -> tuple[str, str]:
-    """The outcome of a message and its fault in words. A message with tool calls may be without text."""
+    """The outcome of a message and its fault in words; a message with tool calls may be without text."""
     outcome, problem = fault_of(message)
     calls = message.tool_calls or message.invalid_tool_calls
     return (outcome, problem) if problem and not (outcome == "empty" and calls) else ("ok", "")
 
 
 def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
-    """A speaker for a role, from any LangChain chat model. A speaker is returned unchanged, with its own role.
-
-    Raises:
-        UserError: ``model`` is neither a speaker nor a `Runnable`.
-    """
+    """A speaker for a role, from any LangChain chat model; a speaker is returned unchanged, with its own role."""
     if isinstance(model, Speaker):
         return model
     if not isinstance(model, Runnable):
@@ -211,5 +155,5 @@ def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
 
 
 def affects_only_call(error: MootError) -> bool:
-    """Whether an error affects only one call. A user's mistake, such as a wrong key, usually affects all calls."""
+    """Whether an error affects only one call; a user's mistake, such as a wrong key, usually affects all calls."""
     return not isinstance(error, UserError) or error.kind in ("bad_request", "too_long")

@@ -42,35 +42,20 @@ NOTHING, UNBOUNDED = Spend(), Spend(math.inf, math.inf, math.inf)
 def reservation(
     prompt_bytes: int, reply_tokens: int, bytes_per_token: float = BYTES_PER_TOKEN, price: Price | None = None
 ) -> Spend:
-    """The amount to reserve for a call: estimated tokens of its prompt, tokens of its longest reply, and their cost.
-
-    Args:
-        prompt_bytes: weighted bytes of the prompt (`weight_of`), with the schema of the reply.
-        reply_tokens: maximum number of tokens in the reply.
-        bytes_per_token: the model's bytes per token.
-        price: the model's price; None if cost is not bounded, and then USD are 0.
-    """
+    """The amount to reserve for a prompt (bytes as of `weight_of`) and its reply; USD are 0 without a price."""
     tokens = math.ceil(prompt_bytes / bytes_per_token)
     return Spend(tokens + reply_tokens, sum(costs_of(tokens, reply_tokens, price)) if price else 0, 1)
 
 
 def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
-    """The tokens and USD of calls, and how many calls there are. Shared calls are left out.
-
-    USD are 0 if there are no prices, or if the cost of any call is unknown. Tokens that were reserved for replies
-    that were lost or came too late are included.
-    """
+    """The tokens and USD (0 if unknown, or without prices) of calls, and their number, without shared ones."""
+    # Tokens that were reserved for replies that were lost or came too late are included.
     sent = calls_with_reserved_tokens(calls)
     return Spend(tokens_of(sent), (cost_of(sent, prices) or 0) if prices else 0, len(sent))
 
 
 def in_words(name: str, amount: float) -> str:
-    """An amount with its unit as text, such as ``1,024 tokens``.
-
-    Args:
-        name: tokens, usd, calls or seconds.
-        amount: the number.
-    """
+    """An amount with its unit (``name``: tokens, usd, calls or seconds) as text, such as ``1,024 tokens``."""
     if name == "usd":
         return f"${amount:.6f}"
     number = f"{amount:,.0f}"
@@ -78,14 +63,7 @@ def in_words(name: str, amount: float) -> str:
 
 
 def resume_hint(name: str, lost: float, ceiling: str, least: float) -> str:
-    """The text that tells how to continue a stopped debate if its lost calls left too little of a ceiling.
-
-    Args:
-        name: tokens, usd or calls.
-        lost: the amount that calls without a stored reply may have taken.
-        ceiling: the ceiling in words.
-        least: the lowest ceiling that suffices to continue. The text rounds it up.
-    """
+    """How to continue a debate whose ``lost`` calls left too little of a ceiling, of which ``least`` suffices."""
     enough = f"{math.ceil(least * 1e6) / 1e6:f}" if name == "usd" else math.ceil(least)
     return (
         f"Calls whose replies were lost when the debate was stopped may have taken {in_words(name, lost)}. "
@@ -95,33 +73,19 @@ def resume_hint(name: str, lost: float, ceiling: str, least: float) -> str:
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """A call before it is made.
-
-    Args:
-        role: the role that makes the call.
-        prompt: the prompt's name; empty for a conversation.
-        model: the model's name in the settings.
-        bytes: the bytes of the prompt (`weight_of`), with the schema of the reply.
-        reply: maximum number of tokens in the reply.
-    """
+    """A call before it is made."""
 
     role: str
-    prompt: str
+    prompt: str  # empty for a conversation
     model: str
-    bytes: int
-    reply: int = REPLY_TOKENS
+    bytes: int  # of the prompt (`weight_of`), with the schema of the reply
+    reply: int = REPLY_TOKENS  # tokens
 
     def spend(self, prices: Mapping[str, Price], share: float = 1.0, reserved: int = 0) -> Spend:
-        """The amount to reserve for the call. USD are 0 if the model has no price in ``prices``.
-
-        Args:
-            prices: prices by model; empty if cost is not bounded.
-            share: until the endpoint has counted a prompt, the bytes above ``reserved`` are divided by this share, as a
-                margin.
-            reserved: the bytes of the prompt that a reservation already covers; they need no margin.
-        """
+        """The amount to reserve for the call; USD are 0 if the model has no price in ``prices``."""
         price = price_of(self.model, prices) if prices else None
         ratio, size = bytes_per_token(self.model), self.bytes
+        # Until the endpoint has counted a prompt, the bytes that no reservation covers need a margin.
         if ratio == BYTES_PER_TOKEN and size > reserved:
             size = reserved + math.ceil((size - reserved) / share)
         return reservation(size, self.reply, ratio, price)

@@ -16,17 +16,7 @@ from moot.nodes._vendors.clients import reply_options
 def reply_request(
     model: ChatModel, how: StructuredOutput, reply: type[Reply], evidence_ids: Sequence[str]
 ) -> dict[str, Any]:
-    """The options of a call that request a reply; empty if only the prompt can request it.
-
-    Args:
-        model: the model.
-        how: the setting `structured_output`.
-        reply: the schema of the reply.
-        evidence_ids: ids that the reply may cite; used only if each call has its own schema (`ChatModel.tight`).
-
-    Raises:
-        UserError: the model cannot be asked for JSON without a schema.
-    """
+    """The options of a call that request a reply, which may cite these ids; empty if only the prompt can request it."""
     if how == "text":
         return {}
     if how == "json_object":
@@ -58,5 +48,5 @@ def response_format(reply: type[Reply], schema: dict[str, Any]) -> dict[str, Any
 
 @lru_cache(maxsize=256)
 def own_response_format(reply: type[Reply]) -> dict[str, Any]:
-    """The response format with the unchanged schema of a reply. All calls share it, so callers must not change it."""
+    """The response format with a reply's unchanged schema; all calls share it, so callers must not change it."""
     return response_format(reply, reply_schema(reply))

@@ -28,50 +28,26 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Decision:
-    """The smallest call of a role that decides a debate.
+    """The smallest call of a role that decides a debate."""
 
-    Args:
-        prompt: the prompt's name.
-        reply: takes the task; returns the class of the reply.
-        values: takes a state (without answers or evidence) and the settings; returns values of the placeholders that
-            the claim and the task do not fill.
-        around: bytes reserved for headings, scores and notes, which a prompt may contain even without answers and
-            evidence.
-    """
-
-    prompt: str
+    prompt: str  # its name
     reply: Callable[[Task], type[Reply]]
+    # From a state without answers and evidence, and the settings: what the claim and the task do not fill.
     values: Callable[[Any, Any], Mapping[str, str]] | None = None
+    # Bytes for headings, scores and notes, which a prompt may contain even without answers and evidence.
     around: int = 400
 
 
 async def open_budget(
     settings: Any, models: Iterable[str], deciding: Sequence[PlannedCall], ceilings: Ceilings, lost: Spend = NOTHING
 ) -> dict[str, Any] | None:
-    """Opens a debate's ceilings; returns its budget as plain JSON, or None if nothing is bounded.
-
-    ``tokens``, ``usd``, ``calls`` and ``seconds`` are the bounds of the settings, null if unbounded. ``prices`` are the
-    prices by model, empty if cost is not bounded. ``kept`` are the planned calls of the roles that decide; their cost
-    is reserved.
-
-    Args:
-        settings: the debate's settings.
-        models: all models that will be called.
-        deciding: the planned calls of the smallest decision.
-        ceilings: the debate's ceilings, whose bounds are set here.
-        lost: the cost of those calls of earlier runs whose replies were lost.
-
-    Raises:
-        UserError: the ceilings in the settings cannot pay even for the smallest decision; or cost is bounded, and a
-            model has no price or the file of prices cannot be read.
-        BudgetExhausted: ceilings that several debates share, or the debate's own ceilings less the cost of lost calls,
-            cannot pay for the smallest decision.
-    """
+    """Opens a debate's ceilings, and returns its budget as plain JSON; None if nothing is bounded."""
     bounds = {name: getattr(settings, setting, None) for name, setting in SETTINGS.items()}
     if not (ceilings.bounded or any(most is not None for most in bounds.values())):
         return None
     costs = bounds["usd"] is not None or ceilings.costs_money
     prices = await asyncio.to_thread(_prices_of, models) if costs else {}
+    # Bounds are null if unbounded, prices are empty if cost is not bounded. The cost of the ``kept`` calls is reserved.
     budget = {**bounds, "prices": prices, "kept": [asdict(call) for call in deciding]}
     need = [call.spend(prices) for call in deciding]
     for name in ("tokens", "usd", "calls"):
@@ -105,10 +81,7 @@ def _prices_of(models: Iterable[str]) -> dict[str, Price]:
 
 
 def uncounted_error(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
-    """The error if tokens or USD are bounded, but the tokens of a call are not known; None if there is no error.
-
-    Failed calls need no count of tokens.
-    """
+    """The error if tokens or USD are bounded, but those of a call that did not fail are unknown; else None."""
     if not ceilings.metered or all(is_counted(call) or call["outcome"] == "failed" for call in calls):
         return None
     return UserError(
@@ -119,15 +92,7 @@ def uncounted_error(calls: Sequence[Call], ceilings: Ceilings) -> UserError | No
 
 
 async def in_time(awaitable: Awaitable[T], name: str) -> T:
-    """Awaits a search or a local model until `max_seconds` leaves only the time reserved for the decision.
-
-    Args:
-        awaitable: the search or the model's work, which is cancelled if it takes too long.
-        name: the name of the search or the model, for the debate's warning and the error.
-
-    Raises:
-        BudgetExhausted: only the time reserved for the decision is left. Errors of ``awaitable`` are also raised.
-    """
+    """Awaits a search or a local model; BudgetExhausted once `max_seconds` leaves only the time for the decision."""
     ceilings = current_ceilings()
     if (until := ceilings.deadline()) == math.inf:
         return await awaitable
@@ -147,10 +112,7 @@ def is_spent(state: Mapping[str, Any]) -> bool:
 
 
 def calls_left() -> int:
-    """How many further calls, as large as the last one, leave the running debate enough budget to decide.
-
-    The number is 0 if nothing or only time is bounded.
-    """
+    """How many further calls, as large as the last, leave enough to decide; 0 if nothing or only time is bounded."""
     return current_ceilings().affordable_calls()
 
 
@@ -165,14 +127,7 @@ def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
 
 
 def rounds_or_budget(state: Mapping[str, Any], settings: Any) -> StopReason:
-    """The stop reason if no other applies. Reads: rounds, if present.
-
-    It is ``budget_exhausted`` if the budget was used up before the last round, else ``max_rounds``.
-
-    Args:
-        state: the debate's state.
-        settings: the settings. If they have no ``max_rounds``, the stop reason is ``max_rounds``.
-    """
+    """``budget_exhausted`` if the budget was used up before the last of the ``rounds``, else ``max_rounds``."""
     cut_short = state.get("rounds", 0) < getattr(settings, "max_rounds", 0) and is_spent(state)
     return "budget_exhausted" if cut_short else "max_rounds"
 
@@ -185,14 +140,7 @@ def stopped_by_ceiling(turn: Mapping[str, Any]) -> bool:
 def ceilings_and_spending(
     budget: Mapping[str, Any] | None, calls: Sequence[Call], seconds: float, lost: Spend = NOTHING
 ) -> dict[str, Any]:
-    """The ceilings in a debate's settings, by setting, each with the amount spent; empty if no ceiling is set.
-
-    Args:
-        budget: the state's ``budget``.
-        calls: the debate's calls.
-        seconds: the debate's duration.
-        lost: the cost of those calls of earlier runs whose replies were lost.
-    """
+    """The ceilings of a budget (the state's), by setting, each with the amount spent; empty if no ceiling is set."""
     if not budget:
         return {}
     paid = spent_by(calls, budget.get("prices") or {}).plus(lost)
@@ -204,12 +152,7 @@ def ceilings_and_spending(
 
 
 def refused_calls_warning(skipped: Counter[str], not_awaited: Counter[str]) -> str:
-    """The text of the warning about calls that ceilings prevented or ended early, with their roles.
-
-    Args:
-        skipped: the number of all these calls, by role.
-        not_awaited: how many of them had been sent, by role.
-    """
+    """The text of the warning about calls (their number by role) that ceilings prevented or ended early."""
     parts = {"Not called": skipped - not_awaited, "Sent, but not answered before a ceiling was reached": not_awaited}
     said = "".join(f" {what}: {_roles_in_words(roles)}." for what, roles in parts.items() if roles)
     return f"The budget did not allow for every call.{said}"

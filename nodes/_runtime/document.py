@@ -72,16 +72,7 @@ def blank_document(graph: str, settings: Settings, id: str = "") -> dict[str, An
 
 
 def completed_fields(state: DebateState) -> dict[str, Any]:
-    """The fields that complete a result document.
-
-    The status is ``done`` if the debate has no error, else ``failed``. A failed debate has no answer, raw verdict,
-    confidence or stop reason. If the verdict abstains, the answer becomes null and the metrics contain ``abstained``.
-    The metrics also count the citations of the whole debate and of the verdict. If there are turns, ``dissent`` is set.
-
-    ``warnings`` are only the new warnings: about the verdict (`verdict_warnings`), about near-duplicates among the
-    evidence (`share_warnings`), about prompts that were shortened to fit into a context or under a ceiling, and about a
-    demonstration model, fake model or recorded model that took part.
-    """
+    """The fields that complete a result document; ``warnings`` are only the new ones."""
     failed, metrics = state["error"] is not None, state["metrics"]
     if abstained := not failed and abstains(state["task"], state["answer"]):
         metrics = {**metrics, "abstained": True}
@@ -95,6 +86,7 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
         "seconds": seconds,
         "rounds": state["rounds"] or count_rounds(state["turns"]),
     }
+    # A failed debate has no answer, raw verdict, confidence or stop reason.
     if failed:
         update |= {"answer": None, "raw_verdict": None, "stop_reason": None}
         update |= {"confidence": None, "confidence_parts": None}
@@ -114,12 +106,7 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
 
 
 def demo_model_warnings(calls: Sequence[Call], results: str = "verdicts") -> list[Warned]:
-    """Warnings that the demonstration model, a fake model or a recorded model took part.
-
-    Args:
-        calls: the calls to models.
-        results: the word for the models' output in the warnings.
-    """
+    """Warnings that a demonstration, fake or recorded model took part; ``results`` is the word for its output."""
     models = {call["model"] for call in calls}
     lines = [DEMO_MODEL_LINE] if EMBEDDED in models else []
     lines += [FAKE_MODEL_LINE] if any(model.startswith("fake:") for model in models) else []
@@ -173,12 +160,7 @@ def count_rounds(turns: Sequence[Turn]) -> int:
 
 
 def usage(calls: Sequence[Call]) -> dict[str, Any]:
-    """Calls and tokens, in total and by role.
-
-    ``uncounted`` is the number of calls whose tokens were not counted. The totals include calls with replies from the
-    ledger. If there are such calls, ``from_ledger`` has their own totals. If equal calls shared a request, only the
-    call that was sent has tokens.
-    """
+    """Calls and tokens, in total and by role; ``uncounted`` calls have no count of tokens."""
 
     def total(counted: Sequence[Call]) -> dict[str, int]:
         return {
@@ -191,6 +173,7 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
     roles = sorted({c["role"] for c in calls})
     earlier = [call for call in calls if call.get("from_ledger")]
     by_role = {role: total([call for call in calls if call["role"] == role]) for role in roles}
+    # The totals include replies from the ledger. Of equal calls that shared a request, only the sent one has tokens.
     return total(calls) | {"by_role": by_role} | ({"from_ledger": total(earlier)} if earlier else {})
 
 
@@ -207,11 +190,9 @@ def models_used(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def with_writes(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """A debate's state, into which the writes of a step are merged by the reducers of their keys.
-
-    Writes to keys that `TrialUpdate` does not have are left out.
-    """
+    """A debate's state, into which the writes of a step are merged by the reducers of their keys."""
     kinds = get_type_hints(DebateState, include_extras=True)
+    # Keys that `TrialUpdate` does not have are left out.
     reducers = {key: kinds[key].__metadata__[-1] for key in TrialUpdate.__annotations__ if key in update}
     return {**state, **{key: reduce(state[key], update[key]) for key, reduce in reducers.items()}}
 
@@ -222,13 +203,8 @@ def document_of(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """The result document of a debate that was interrupted or waits for a person, with its turns and costs so far.
-
-    Args:
-        state: the debate's state.
-        within: the writes of steps, also of inner graphs, that are not yet in the debate's state. Values of None are
-            ignored.
-    """
+    """The result document of a debate that was interrupted or waits for a person, with its turns and costs so far."""
+    # These writes of steps, also of inner graphs, are not yet in the debate's state.
     for written in within:
         state = with_writes(state, {key: value for key, value in written.items() if value is not None})
     undecided = {"status": "interrupted", "prediction_set": None, "decision": None}
@@ -236,11 +212,7 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
 
 
 def check_schema(document: Any) -> None:
-    """Checks that plain JSON that may be a result document has the present schema.
-
-    Raises:
-        ValueError: it has another schema or none; the message says what to do.
-    """
+    """Raises ValueError, which says what to do, for plain JSON that is no result document of the present schema."""
     found = document.get("schema_version") if isinstance(document, Mapping) else None
     if found is None:
         raise ValueError("it has no `schema_version`")

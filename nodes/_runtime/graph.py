@@ -133,7 +133,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         return False
 
     def _settings(self, state: Any) -> Any:
-        """The run's settings. If the state is updated without a run, those with which the debate began."""
+        """The run's settings or, if the state is updated without a run, those with which the debate began."""
         context, kind = _runtime().context, self.context_schema or self._kind
         return context if isinstance(context, self._kind) else resumed_settings(settings_from(None, kind), state, kind)
 
@@ -172,7 +172,7 @@ def graph_node(graph: Any) -> Node:
 
 
 async def _run(graph: Any, given: Any, settings: Any) -> tuple[dict[str, Any], bool]:
-    """The output of a graph, and whether a node ran. None ran if a checkpoint in the parent's thread has the output."""
+    """A graph's output, and whether a node ran; none did if a checkpoint in the parent's thread has the output."""
     output: dict[str, Any] = {}
     is_new = False
     modes, keys = ["updates", "values"], graph.output_channels

@@ -17,15 +17,12 @@ PLACE_KEYS = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
 
 
 def parent_config(config: RunnableConfig | None) -> RunnableConfig | None:
-    """The config of a graph that runs in a node of another graph; None if the graph runs by itself.
-
-    As in LangGraph, the given config adds to the running node's config. But if the given config names a thread without
-    the node's namespace, the graph runs by itself on that thread.
-    """
+    """The config of a graph that runs in a node of another graph; None if the graph runs by itself."""
     running, own = var_child_runnable_config.get() or {}, (config or {}).get("configurable") or {}
     place = running.get("configurable") or {}
     if not place.get("checkpoint_ns"):
         return None
+    # A config that names a thread without the node's namespace: the graph runs by itself on that thread.
     if any(own.get(key) for key in PLACE_KEYS) and not own.get("checkpoint_ns"):
         return None
     return {**running, **(config or {}), "configurable": {**place, **own}}
@@ -38,16 +35,9 @@ def is_nested() -> bool:
 
 
 class ResumeListener(GraphCallbackHandler):
-    """Calls a function with a graph's saved state when LangGraph resumes the graph in a node of another graph.
+    """Calls ``resume`` with a graph's saved state if LangGraph resumes the graph in a node of another graph."""
 
-    Only LangGraph knows whether it resumes the graph, and the graph's namespace: a node may run several graphs.
-
-    Args:
-        graph: the graph.
-        config: from `parent_config`.
-        resume: takes the saved state; called before the first resumed node runs.
-    """
-
+    # Only LangGraph knows whether it resumes the graph, and the graph's namespace: a node may run several graphs.
     raise_error = True
 
     def __init__(

@@ -9,12 +9,7 @@ from moot.core.errors import UserError
 
 
 class StateKeys(dict[str, Any]):
-    """A state in which access to a missing key (``state[key]``) raises a `UserError` that names the remedy.
-
-    Args:
-        state: the state.
-        node: the name of the node that reads the state.
-    """
+    """A state in which access to a missing key (``state[key]``) raises a `UserError` that names the remedy."""
 
     def __init__(self, state: Mapping[str, Any], node: str) -> None:
         super().__init__(state)

@@ -15,10 +15,7 @@ def begin_event(ledger: Ledger) -> dict[str, Any]:
 
 
 def step_event(ledger: Ledger, update: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Fields of the event at a node's end: ``event`` (``"step"``), ``seconds``, ``calls``, ``tokens``, ``error``.
-
-    ``tokens`` is the sum of the endpoint's counts. ``error`` is the kind of the error, null if there is none.
-    """
+    """Fields of the event at a node's end; ``tokens`` are the endpoint's counts, ``error`` the error's kind or null."""
     error = (update.get("error") or {}).get("kind")
     spent = {"calls": len(ledger.calls), "tokens": tokens_of(ledger.calls)}
     return {"event": "step", "seconds": round(seconds, 3), **spent, "error": error}

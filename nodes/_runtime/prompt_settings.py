@@ -17,21 +17,12 @@ LONGEST_PROMPT = 20_000
 
 
 def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> type[Settings]:
-    """The class of a graph's settings with a field for each prompt, such as ``judge_prompt`` for ``tool_mad/judge``.
-
-    A graph with this class also accepts an instance of ``kind`` itself, and then uses the shipped prompts.
-
-    Args:
-        kind: the class of the settings, without fields for prompts.
-        used: the nodes that use each prompt, by the prompt's name.
-
-    Raises:
-        ValueError: two prompts would have the same field.
-    """
+    """The class of a graph's settings with a field for each prompt, such as ``judge_prompt`` for ``tool_mad/judge``."""
     names = {field_of(name): name for name in used}
     if len(names) < len(used):
         raise ValueError(f"two of these prompts would have the same field: {', '.join(used)}")
     fields: dict[str, Any] = {field: _prompt_field(name, used[name]) for field, name in names.items()}
+    # A graph with this class also accepts an instance of ``kind`` itself, and then uses the shipped prompts.
     made = create_model(kind.__name__, __base__=kind, __module__=kind.__module__, __doc__=kind.__doc__, **fields)
     made.prompts = names
     return made

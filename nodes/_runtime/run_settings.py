@@ -18,19 +18,15 @@ from pydantic import BaseModel
 
 
 def settings_of_run(graph: Any, config: RunnableConfig | None, context: Any) -> Settings:
-    """The settings of a run of a compiled `DebateGraph`, from its context and ``configurable``.
-
-    They come from the run's own context and the settings in its own ``configurable``, where LangGraph formerly
-    expected them; the context counts if both name a setting. Without an own context, they come from its own
-    ``configurable``, then the context of the graph around it, then that graph's ``configurable``. Other keys of
-    ``configurable`` do not count.
-    """
+    """The settings of a run of a compiled `DebateGraph`, from its context and ``configurable``."""
     checked: type[Settings] = graph.builder.context_schema
 
     def configured(given: Any) -> dict[str, Any]:
         found = (given or {}).get("configurable") or {}
         return {key: value for key, value in found.items() if key in checked.model_fields}
 
+    # LangGraph formerly expected settings in ``configurable``. The run's own context counts first, then its own
+    # ``configurable``, then the context of the graph around it, then that graph's ``configurable``.
     parent = var_child_runnable_config.get()
     inherited = configured(parent)
     passed = {key: value for key, value in configured(config).items() if inherited.get(key, graph) != value}
@@ -44,10 +40,8 @@ def settings_of_run(graph: Any, config: RunnableConfig | None, context: Any) -> 
 
 
 def context_around(config: RunnableConfig | None) -> Any:
-    """The context of the graph around a run; None if there is none.
-
-    LangGraph passes a subgraph its parent's config, but while events are streamed, this is not the current config.
-    """
+    """The context of the graph around a run; None if there is none."""
+    # LangGraph passes a subgraph its parent's config, but while events are streamed, this is not the current config.
     for place in (config, var_child_runnable_config.get()):
         if place and place.get("configurable"):
             with set_config_context(place) as here:
@@ -72,13 +66,7 @@ def settings_from(
     weaker: Mapping[str, Any] = MappingProxyType({}),
     stronger: Mapping[str, Any] = MappingProxyType({}),
 ) -> Settings:
-    """The settings that a context gives, of the class that `with_prompts` made; None gives the defaults.
-
-    The graph's own settings are used as they are. The fields of another context are checked as settings: those of a
-    mapping, a dataclass or a Pydantic object, or the fields that were set in settings of a base class. The context's
-    values count instead of ``weaker`` ones, and ``stronger`` ones instead of the context's. If no model is named, the
-    model is that of MOOT_MODEL.
-    """
+    """The settings that a context gives, with ``weaker`` and ``stronger`` values; None gives the defaults."""
     return with_usual_model(_settings_from(context, checked, weaker, stronger))
 
 
@@ -124,10 +112,8 @@ def _fields_of(context: Any, kind: type[Settings]) -> dict[str, Any]:
 
 
 def resumed_settings(settings: Settings, state: Mapping[str, Any], checked: type[Settings]) -> Settings:
-    """The settings for a debate that goes on: the run's own or, if these are the defaults, those in the debate's state.
-
-    So a debate that is resumed without settings does not continue with the defaults, for example with another model.
-    """
+    """The run's own settings or, if these are the defaults, those in the state of the debate that goes on."""
+    # A debate that is resumed without settings must not continue with the defaults, for example with another model.
     begun = state.get("settings")
     default = _default(type(settings))
     if not begun or vars(settings) != vars(default) | {"model": operators_model()}:

@@ -23,13 +23,7 @@ Update = Callable[[dict[str, Any]], None]
 
 
 class DebateRun:
-    """A running debate, until it ends or waits for a person.
-
-    Args:
-        graph: the debate's compiled graph.
-        settings: the debate's settings.
-        update: called with each node's writes.
-    """
+    """A running debate, until it ends or waits for a person; ``update`` is called with each node's writes."""
 
     def __init__(self, graph: CompiledStateGraph[Any, Any, Any, Any], settings: Settings, update: Update) -> None:
         saver = InMemorySaver() if getattr(settings, "ask_person", ()) else None
@@ -41,17 +35,7 @@ class DebateRun:
         self.inner: list[tuple[tuple[str, ...], dict[str, Any]]] = []
 
     async def run(self, given: Any) -> dict[str, Any]:
-        """Runs the debate until it ends or waits for a person; returns its document.
-
-        If the debate is cancelled after its opening, the document has the results so far, including those of inner
-        graphs.
-
-        Args:
-            given: the debate's input, or LangGraph's `Command` with a person's reply.
-
-        Raises:
-            CancelledError: the debate was cancelled before the end of its opening.
-        """
+        """Runs the debate until it ends, waits for a person or is cancelled after its opening; returns its document."""
         self.waits = {}
         try:
             await self._stream(given)
@@ -83,13 +67,10 @@ class DebateRun:
                 self.waits |= {wait.id: wait.value for wait in chunk[INTERRUPT]}
 
     def _take_state(self, values: dict[str, Any]) -> None:
-        """Stores the debate's state after a superstep.
-
-        The collected writes are dropped, because the state contains them. If the debate waits for a person, the state
-        does not yet contain the writes of inner graphs, so these writes are kept.
-        """
+        """Stores the debate's state after a superstep."""
         if INTERRUPT not in values and values != self.state:
             self.state = values
+            # The state contains the writes now, except those of inner graphs while the debate waits for a person.
             self.inner = [(place, written) for place, written in self.inner if place and self.waits]
 
     def _unfinished(self) -> dict[str, Any]:
@@ -103,17 +84,7 @@ Written = tuple[tuple[str, ...], dict[str, Any]]
 def without_ended_runs(
     written: list[Written], graph: tuple[str, ...], written_at_end: Mapping[str, Any]
 ) -> list[Written]:
-    """If an inner graph has ended, removes the writes of its steps, because ``written_at_end`` contains them.
-
-    The graph may run several times in parallel. If ``written_at_end`` lacks a turn or a call of one of these runs, this
-    run has not ended, and the writes of its steps are kept.
-
-    Args:
-        written: the writes of the debate's steps.
-        graph: the path of a node that has ended. The node may be an inner graph. The last part of the path is only the
-            node's name.
-        written_at_end: the writes of this node.
-    """
+    """Removes the writes of the steps of an inner graph that has ended: ``written_at_end`` contains them."""
     depth = len(graph)
     turns = {turn_key(turn) for turn in written_at_end.get("turns") or ()}
     calls = written_at_end.get("calls") or ()
@@ -122,6 +93,8 @@ def without_ended_runs(
         within = len(place) >= depth and (*place[: depth - 1], place[depth - 1].partition(":")[0]) == graph
         return place[:depth] if within else None
 
+    # The graph may run several times in parallel. A run with a turn or a call that is not in ``written_at_end`` goes
+    # on.
     under_way = {
         run_of(place)
         for place, update in written

@@ -371,16 +371,7 @@ class PoolSettings(SourcesSettings):
 
 
 def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") -> S:
-    """Checks values and returns them as a graph's settings.
-
-    Args:
-        kind: the class of the graph's settings.
-        values: the settings by name; settings without a value get their defaults.
-        graph: the graph's name, if ``moot settings GRAPH`` lists its settings; errors then name this command.
-
-    Raises:
-        UserError: a setting is unknown or has an invalid value; the message names at most five problems.
-    """
+    """Checks values, and returns them as settings; a UserError names the command that lists those of ``graph``."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -390,11 +381,7 @@ def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") 
 
 
 def with_usual_model(settings: S) -> S:
-    """The settings with the model of MOOT_MODEL, if they name no model of all roles and the variable is set.
-
-    Raises:
-        UserError: the variable is needed, but its value is not valid.
-    """
+    """The settings with the model of MOOT_MODEL, if they name no model of all roles and the variable is set."""
     if settings.model is not None or (usual := operators_model()) is None:
         return settings
     try:
@@ -406,13 +393,7 @@ def with_usual_model(settings: S) -> S:
 
 
 def problem_of(kind: type[BaseModel], error: Any, noun: str = "setting") -> str:
-    """One of Pydantic's errors in words, without a full stop at the end.
-
-    Args:
-        kind: the class that was checked.
-        error: one of ``ValidationError.errors()``.
-        noun: the word for a field of that class.
-    """
+    """One of Pydantic's errors in words, without a full stop; ``noun`` is the word for a field of the class."""
     place = ".".join(str(part) for part in error["loc"])
     if error["type"] == "missing":
         return f"{place}: this is missing"

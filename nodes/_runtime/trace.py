@@ -40,10 +40,7 @@ def has_single_turn(state: Mapping[str, Any]) -> bool:
 
 
 def tags_of(place: Place) -> list[str]:
-    """The round, the agent, and the phase unless it is ``primary``, as tags: ``round:2``, ``agent:rag``.
-
-    Empty values and round 0 have no tag.
-    """
+    """The round (except 0), the agent, and the phase (except ``primary``), as tags: ``round:2``, ``agent:rag``."""
     tags = {"round": place.round, "agent": place.agent, "phase": "" if place.phase == "primary" else place.phase}
     return [f"{name}:{value}" for name, value in tags.items() if value]
 
@@ -71,12 +68,9 @@ def named_runs(role: str, model: str, place: Place) -> Iterator[None]:
 
 
 def tag_turn(place: Place) -> None:
-    """Adds tags and metadata to the current node's run, if its input has a single turn or belongs to a trial's phase.
-
-    Other nodes' runs get none, because some of these nodes start before the state counts their round; but the calls in
-    these nodes have tags. Each run that encloses the node's run also gets tags and metadata, from the inside to the
-    outside, up to the first run whose input does not have a single turn.
-    """
+    """Adds tags and metadata to the current node's run, if its input has a single turn or is of a trial's phase."""
+    # Runs around it get them, too, up to the first whose input does not have a single turn. Other nodes' runs get none,
+    # because some start before the state counts their round; but the calls in these nodes have tags.
     for depth, run in enumerate(enclosing_runs(get_current_run_tree())):
         if not has_single_turn(run.inputs) and (depth or "phase" not in run.inputs):
             return
@@ -85,7 +79,7 @@ def tag_turn(place: Place) -> None:
 
 
 def add_metadata(run: RunTree, facts: Mapping[str, Any]) -> None:
-    """Adds metadata to one run. Other runs may share the run's dicts, so these are copied."""
+    """Adds metadata to one run, in copies of the dicts that other runs may share."""
     run.extra = {**(run.extra or {}), "metadata": {**run.metadata, **facts}}
 
 

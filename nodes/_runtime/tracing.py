@@ -185,7 +185,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     async def _in_node(
         self, input: Any, config: RunnableConfig | None, parent: RunnableConfig, options: dict[str, Any]
     ) -> AsyncIterator[Any]:
-        """Runs the graph in a node of a graph that is not a debate. LangGraph decides whether to resume the graph."""
+        """Runs the graph in a node of a graph that is not a debate; LangGraph decides whether to resume the graph."""
         replace_settings = self._replaceable_settings(options)
         async with new_session(parent, options["context"]) as session:
 
@@ -203,12 +203,10 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
                     yield chunk
 
     def _replaceable_settings(self, options: dict[str, Any]) -> Callable[[StateSnapshot], None]:
-        """Makes a copy of the settings the context, and returns a function that replaces them by `resumed_settings`.
-
-        Only LangGraph knows whether it resumes a graph in a node. When it says so, it has passed the context on, so the
-        settings are replaced in place.
-        """
+        """Makes a copy of the settings the context; the returned function replaces them by `resumed_settings`."""
         checked: Any = self.builder.context_schema
+        # When LangGraph says that it resumes a graph in a node, it has passed the context on: hence the change in
+        # place.
         settings = options["context"] = own_copy(options["context"], checked)
         return lambda found: settings.__setstate__(resumed_settings(settings, found.values, checked).__getstate__())
 
@@ -376,7 +374,7 @@ def scores_of(document: Mapping[str, Any]) -> Iterator[tuple[str, float, str | N
 
 
 def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> None:
-    """Sends scores as feedback on a run; if this fails, logs a warning. Blocking."""
+    """Sends scores as feedback on a run; if this fails, logs a warning; blocking."""
     try:
         run.client.flush()  # so that the project exists: LangSmith creates it when its first run arrives
         project = project_of(run)
@@ -395,7 +393,7 @@ def send_scores(run: RunTree, scores: list[tuple[str, float, str | None]]) -> No
 
 
 def project_of(run: RunTree) -> UUID | None:
-    """The id of a run's project; None, without LangSmith's warning, if the server does not tell it. Blocking."""
+    """The id of a run's project; None, without LangSmith's warning, if the server does not tell it; blocking."""
     try:
         found: UUID = run.client.read_project(project_name=run.session_name).id
         return found

@@ -255,21 +255,13 @@ class NumberField(TypedDict):
 
 @dataclass(frozen=True)
 class TurnKind:
-    """A kind of turn. A step may have several kinds of turns.
+    """A kind of turn; a step may have several kinds of turns."""
 
-    Attributes:
-        name: the kind's name in the JSON schema.
-        step: the step of these turns.
-        about: the kind's description in the JSON schema.
-        always: groups of fields that each of these turns has.
-        sometimes: groups of fields that these turns may have.
-    """
-
-    name: str
+    name: str  # in the JSON schema
     step: str
-    about: str
-    always: tuple[type, ...]
-    sometimes: tuple[type, ...] = ()
+    about: str  # the description in the JSON schema
+    always: tuple[type, ...]  # groups of fields that each of these turns has
+    sometimes: tuple[type, ...] = ()  # groups of fields that these turns may have
 
     def typed(self) -> Any:
         """The kind as a TypedDict with the fields of `TurnKey` and of its groups; other fields are forbidden."""
@@ -364,12 +356,10 @@ KINDS = (
 
 @dataclass(frozen=True)
 class FieldsByStep:
-    """Makes Pydantic check the fields of each turn by its step.
+    """Makes Pydantic check the fields of each turn by its step."""
 
-    A step that has no kind, such as a step of your own graph, may have turns with any fields. But fields with known
-    names must have their usual types.
-    """
-
+    # A step without a kind, such as one of your own graph, may have any fields; known names must have their usual
+    # types.
     kinds: Sequence[TurnKind] = field(hash=False)
 
     def __get_pydantic_core_schema__(self, turn: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

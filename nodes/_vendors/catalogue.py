@@ -18,32 +18,18 @@ Structure = Literal["extra_body", "response_format", "google", "words"]
 
 @dataclass(frozen=True)
 class Vendor:
-    """A provider that moot calls through a client of LangChain.
+    """A provider that moot calls through a client of LangChain."""
 
-    Args:
-        title: the provider's name in messages.
-        package: the client's package on PyPI.
-        chat: the client's module and class; the class's fields are its options.
-        example: the name of one of the provider's models.
-        keys: environment variables, one of which must contain the key; empty if the client finds credentials itself.
-        needs: further environment variables that must be set.
-        addresses: environment variables that may contain the address; the first variable that is set counts.
-        address: the default address. If it is empty, ``title`` is used as the address. Calls to the same address share
-            a limiter.
-        structure: the way to give the client a reply's schema.
-        json_mode: whether the client can request JSON without a schema.
-    """
-
-    title: str
-    package: str
-    chat: str
-    example: str
-    keys: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
-    addresses: tuple[str, ...] = ()
-    address: str = ""
-    structure: Structure = "words"
-    json_mode: bool = False
+    title: str  # in messages
+    package: str  # on PyPI
+    chat: str  # the client's module and class, whose fields are its options
+    example: str  # a model
+    keys: tuple[str, ...] = ()  # variables, one of which has the key; empty: the client finds credentials itself
+    needs: tuple[str, ...] = ()  # further variables that must be set
+    addresses: tuple[str, ...] = ()  # variables that may have the address; the first that is set counts
+    address: str = ""  # the default; empty: the title. Calls to an address share a limiter
+    structure: Structure = "words"  # how the client gets a reply's schema
+    json_mode: bool = False  # whether the client can request JSON without a schema
 
     @property
     def module(self) -> str:
@@ -137,22 +123,17 @@ OWN_PROVIDERS = ("embedded", "fake", "recorded", *PROVIDERS)
 
 
 class ProviderHere(TypedDict):
-    """A provider of models.
-
-    ``why_not`` says why this machine cannot use the provider, and what to do. It is empty if nothing seems missing.
-    """
+    """A provider of models."""
 
     provider: str
     title: str
     example: str
-    why_not: str
+    why_not: str  # why this machine cannot use it, and the remedy; empty if nothing seems missing
 
 
 def providers_here() -> list[ProviderHere]:
-    """Every provider except ``fake``. If this machine cannot call the provider's models, ``why_not`` has the reason.
-
-    The check does not use the network, so it does not notice an invalid key or a local server that is not running.
-    """
+    """Every provider except ``fake``; if this machine cannot call the provider's models, ``why_not`` has the reason."""
+    # The network is not used, so an invalid key or a local server that is not running is not noticed.
     titles = {
         "embedded": "In this process",
         "openai": "OpenAI, or any compatible endpoint",
@@ -176,10 +157,7 @@ def providers_here() -> list[ProviderHere]:
 
 
 def unavailable_reason(provider: str) -> str:
-    """Why this machine cannot call a provider's models, and the remedy.
-
-    The text is empty if nothing seems missing. It is always empty for ``fake`` and for an unknown provider.
-    """
+    """Why this machine cannot call a provider's models, and the remedy; empty if nothing seems missing."""
     try:
         if provider in VENDORS:
             vendor_endpoint(provider)
@@ -193,14 +171,7 @@ def unavailable_reason(provider: str) -> str:
 
 
 def check_provider(name: str) -> None:
-    """Checks that the provider in a model's name is known.
-
-    Args:
-        name: the model, as provider:name.
-
-    Raises:
-        UserError: there is no such provider.
-    """
+    """Checks that the provider in a model's name (provider:name) is known."""
     provider = name.partition(":")[0]
     if provider in OWN_PROVIDERS or provider in VENDORS:
         return
@@ -213,14 +184,7 @@ def check_provider(name: str) -> None:
 
 
 def check_callers_model(name: str) -> None:
-    """Refuses a chat model that this process, if it is a server, does not list; ``embedded`` and ``fake`` always pass.
-
-    Args:
-        name: the model, as provider:name; `check_provider` has accepted it.
-
-    Raises:
-        UserError: as `check_called_model`.
-    """
+    """Refuses a chat model that this process, if it is a server, does not list, except ``embedded`` and ``fake``."""
     provider = name.partition(":")[0]
     if provider in PROVIDERS:
         check_called_model(name, variables_of(provider))
@@ -229,11 +193,7 @@ def check_callers_model(name: str) -> None:
 
 
 def vendor_endpoint(provider: str) -> Endpoint:
-    """The address and the key for calls to a vendor, from the environment. A replay needs no key.
-
-    Raises:
-        UserError: the vendor's package is not installed, a variable is missing, or the address is not a web address.
-    """
+    """The address and the key for calls to a vendor, from the environment; a replay needs no key."""
     vendor = VENDORS[provider]
     if find_spec(vendor.module) is None:
         command = install_step(provider) if provider == "anthropic" else f"pip install {vendor.package}"

@@ -25,31 +25,20 @@ OPTION_NAMES = {
 
 
 async def vendor_chat(provider: str, model: str, endpoint: Endpoint, timeout: float, **wanted: Any) -> BaseChatModel:
-    """A provider's client for the running event loop.
-
-    Args:
-        provider: one of `VENDORS`.
-        model: the model's name.
-        endpoint: the key, and for Anthropic the address. Other clients find the address themselves.
-        timeout: seconds per request.
-        wanted: temperature, max_tokens and seed; None for values that are not set.
-
-    Raises:
-        UserError: the client cannot be created, or it cannot limit the length of replies although
-            ``max_tokens`` is given.
-    """
+    """A provider's client for the running event loop, with the ``wanted`` options that are not None."""
     vendor = VENDORS[provider]
     given: dict[str, Any] = {**wanted, "timeout": timeout, "max_retries": 0}
     if vendor.keys:
         given["api_key"] = endpoint.api_key or "not-needed"
     if provider == "anthropic":
+        # Other clients find the address themselves.
         given["base_url"] = endpoint.base_url
     http = await _http_client(provider, endpoint, timeout)
     return await asyncio.to_thread(_make_chat, provider, model, vendor, given, http)
 
 
 def _make_chat(provider: str, model: str, vendor: Vendor, given: Mapping[str, Any], http: Any) -> BaseChatModel:
-    """Creates a provider's client with the given options. Blocking."""
+    """Creates a provider's client with the given options; blocking."""
     module, _, name = vendor.chat.partition(":")
     try:
         kind = getattr(imported(module), name)
@@ -97,12 +86,7 @@ async def _http_client(provider: str, endpoint: Endpoint, timeout: float) -> Any
 
 
 def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given options that a client accepts, under the names that the client uses. Values of None are left out.
-
-    Args:
-        kind: the client's class.
-        given: values by the names in `OPTION_NAMES`.
-    """
+    """The given options that are not None and that a client accepts, under the names that the client uses."""
     fields = kind.model_fields
     known = {*fields, *(field.alias for field in fields.values() if field.alias)}
     found = {option: next((name for name in OPTION_NAMES[option] if name in known), None) for option in given}
@@ -110,12 +94,7 @@ def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reply_options(structure: Structure, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that a call needs to request a format for the reply; empty if only the prompt can request the format.
-
-    Args:
-        structure: the way to give the client a schema.
-        wanted: the format, as OpenAI's ``response_format``.
-    """
+    """The options that request a format (``response_format`` of OpenAI); empty if only the prompt can request it."""
     if structure == "words":
         return {}
     if structure == "response_format":

@@ -28,21 +28,13 @@ PASSED_VARIABLES = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "HOME", "LANG", "LC_ALL
 
 
 class Child:
-    """Parses one document after another in a child process.
-
-    If the process dies at a document or is too slow, a new process parses the next document.
-    """
+    """Parses documents in a child process, after whose death or delay a new process parses the next document."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
     def read(self, file: Path, kind: Kind) -> ParsedDocument:
-        """Parses a document. Blocking.
-
-        Raises:
-            OSError: the file is missing, or no process can be started.
-            UnreadableDocument: the document cannot be opened or parsed, or takes too much time or memory.
-        """
+        """Parses a document; UnreadableDocument also if this takes too much time or memory; blocking."""
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -99,10 +91,8 @@ class Child:
 
 
 def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[ParsedDocument | UnreadableDocument]:
-    """Yields each document parsed, or the reason why it cannot be read, in the order of the files. Blocking.
-
-    Several documents are parsed at once, each in a child process.
-    """
+    """Yields each document parsed, or the reason why it cannot be read, in the order of the files; blocking."""
+    # Several documents are parsed at once, each in a child process.
     idle = [Child() for _ in range(AT_ONCE)]
     children = tuple(idle)
 
@@ -135,11 +125,7 @@ def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[ParsedDocumen
 
 
 def read_document(file: Path, name: str, kind: Kind) -> ParsedDocument:
-    """Parses one document in a child process; ``name`` is the document's name in the error. Blocking.
-
-    Raises:
-        UserError: the document cannot be read.
-    """
+    """Parses one document in a child process; ``name`` is the document's name in the error; blocking."""
     (found,) = read_documents([(file, kind)])
     if isinstance(found, UnreadableDocument):
         raise unreadable(name, found)
@@ -152,7 +138,7 @@ def unreadable(name: str, why: UnreadableDocument) -> UserError:
 
 
 def limit_process() -> None:
-    """Limits the memory of this process, and prevents it from writing files or a core dump. Does nothing on Windows."""
+    """Limits this process's memory, and prevents it from writing files or a core dump; does nothing on Windows."""
     with suppress(ImportError):
         import resource
 
@@ -162,11 +148,7 @@ def limit_process() -> None:
 
 
 def main() -> None:
-    """Parses the documents that standard input names, and writes their results to standard output.
-
-    Each line of the input names a document, and each line of the output is a result. If a document needs too much
-    memory, the process ends without a result.
-    """
+    """Parses the document that each line of standard input names, and writes a line with the result."""
     with suppress(AttributeError):  # Windows has no SIGPIPE
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -62,25 +62,15 @@ SUFFIXES = {
 
 @dataclass(frozen=True)
 class FetchedDocument:
-    """The result of a fetch.
+    """The result of a fetch."""
 
-    Args:
-        url: the address that the user gave.
-        from_url: the address that answered, after redirects.
-        retrieved: the time in ISO form, UTC.
-        kind: the media type of the answer.
-        sha256: the hash of the answer's bytes, in hexadecimal.
-        file: the file with these bytes.
-        text: a file with the text converted to UTF-8, if `in_utf8` converted it; otherwise ``file``.
-    """
-
-    url: str
-    from_url: str
-    retrieved: str
-    kind: str
-    sha256: str
-    file: Path
-    text: Path
+    url: str  # as the user gave it
+    from_url: str  # that answered, after redirects
+    retrieved: str  # the time in ISO form, UTC
+    kind: str  # the media type
+    sha256: str  # of the answer's bytes, in hexadecimal
+    file: Path  # with these bytes
+    text: Path  # converted to UTF-8, if `in_utf8` converted it; otherwise ``file``
 
 
 def is_url(text: str) -> bool:
@@ -89,11 +79,9 @@ def is_url(text: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is public: not of a private, local, reserved or multicast network.
-
-    If an IPv6 address contains an IPv4 address (mapped, 6to4, NAT64), the IPv4 address decides. Teredo is not public.
-    """
+    """Whether an IP address is public: not of a private, local, reserved or multicast network."""
     known = ip_address(address.partition("%")[0])
+    # An IPv4 address in an IPv6 address (mapped, 6to4, NAT64) decides. Teredo is not public.
     if isinstance(known, IPv6Address):
         inner = IPv4Address(known.packed[-4:]) if known in NAT64 else known.ipv4_mapped or known.sixtofour
         if inner is not None:
@@ -104,16 +92,7 @@ def is_public(address: str) -> bool:
 
 
 def fetch(url: str) -> FetchedDocument:
-    """Fetches an address and stores the answer unchanged under ``MOOT_HOME/fetched``. Blocking.
-
-    Raises:
-        UserError: the address, or one to which it redirects, is invalid, has a user name or password, or is in a
-            private network; the answer's media type is not supported; the certificates in the environment cannot be
-            used; or ``MOOT_HOME/fetched`` cannot be written.
-        WorldError: the address cannot be reached, redirects too often or to an address that cannot be parsed, or
-            answers with another status than 200; the answer is too large or takes too long; or the disk is full or
-            fails.
-    """
+    """Fetches an address (see `check_public`), and stores the answer unchanged in ``MOOT_HOME/fetched``; blocking."""
     return asyncio.run(fetch_page(url))
 
 
@@ -142,14 +121,7 @@ async def fetch_page(url: str) -> FetchedDocument:
 
 
 def check_address(url: str) -> Any:
-    """Parses a web address as the HTTP client does, and checks it. IP addresses are checked when it connects.
-
-    Returns:
-        The address as the client's class ``yarl.URL``; its host is normalised.
-
-    Raises:
-        UserError: the address is not a valid HTTP address, or has a user name or password.
-    """
+    """A checked web address as ``yarl.URL``, as the HTTP client parses it; IP addresses are checked on connecting."""
     try:
         parsed = imported("yarl").URL(url)
     except ValueError as error:
@@ -164,11 +136,7 @@ def check_address(url: str) -> Any:
 
 
 def check_public(host: str, address: str) -> None:
-    """Checks that a host's IP address is public, or that the host is listed in ``MOOT_FETCH_HOSTS``.
-
-    Raises:
-        UserError: the address is not public, and the host is not listed.
-    """
+    """Checks that a host's IP address is public, or that the host is listed in ``MOOT_FETCH_HOSTS``."""
     named = {name.strip().lower() for name in os.environ.get(HOSTS, "").split(",")}
     if host.lower() not in named and not is_public(address):
         raise UserError(
@@ -178,24 +146,19 @@ def check_public(host: str, address: str) -> None:
 
 
 def private_address_of(url: str) -> str:
-    """The first IP address of a URL's host that is not public; empty if there is none. Blocking.
-
-    It is also empty for a host that cannot be looked up, because no client can connect to it.
-
-    Raises:
-        UserError: as `check_address`.
-    """
+    """The first IP address of a URL's host that is not public; empty if there is none; blocking."""
     host = check_address(url).raw_host.partition("%")[0].rstrip(".")
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, ValueError):
+        # No client can connect to a host that cannot be looked up.
         return ""
     return next((str(one[4][0]) for one in found if not is_public(str(one[4][0]))), "")
 
 
 @asynccontextmanager
 async def _session(host: str) -> AsyncIterator[Any]:
-    """Context manager with an HTTP session for a host. It connects only to addresses that `check_public` accepts."""
+    """Context manager: an HTTP session for a host, which connects only to addresses that `check_public` accepts."""
     aiohttp = imported("aiohttp")
 
     def checked_socket(found: Any) -> socket.socket:
@@ -216,7 +179,7 @@ async def _session(host: str) -> AsyncIterator[Any]:
 
 
 async def _content(url: str, answer: Any) -> bytes:
-    """The bytes of an answer. Raises an error if its status is not 200, or if it has more than `LARGEST` bytes."""
+    """The bytes of an answer; an error if its status is not 200, or if it has more than `LARGEST` bytes."""
     if answer.status != 200:
         raise WorldError(f"{url} answered with HTTP {answer.status} {answer.reason or ''}.", kind="bad_response")
     parts, size = [], 0
@@ -229,12 +192,10 @@ async def _content(url: str, answer: Any) -> bytes:
 
 
 def _store_answer(url: str, from_url: str, answer: Any, content: bytes) -> FetchedDocument:
-    """Stores an answer under ``MOOT_HOME/fetched``, with a description as JSON. Blocking.
-
-    Raises an error for other media types than those in `SUFFIXES`, unless the address ends with one of the suffixes.
-    """
+    """Stores an answer under ``MOOT_HOME/fetched``, with a description as JSON; blocking."""
     kind = answer.content_type.lower()
     suffix = Path(unquote(urlsplit(from_url).path)).suffix.lower()
+    # Another media type is refused, unless the address ends with one of the suffixes.
     suffix = SUFFIXES.get(kind) or (suffix if suffix in SUFFIXES.values() else "")
     if not suffix:
         raise UserError(f"{url} is {kind or 'of an unknown kind'}, which is not supported.", kind="invalid_file")
@@ -258,19 +219,10 @@ def _store_answer(url: str, from_url: str, answer: Any, content: bytes) -> Fetch
 
 
 def in_utf8(content: bytes, charset: str) -> bytes | None:
-    """Converts a text to UTF-8 with a byte order mark.
-
-    Args:
-        content: the text.
-        charset: the encoding that the answer's header names.
-
-    Returns:
-        The converted text. It is None if the text has a byte order mark or is valid UTF-8 without zero bytes, or if
-        the encoding does not fit or is not in `CHARSETS`. Valid UTF-8 is not converted, because servers often name one
-        encoding for all their pages.
-    """
+    """A text converted to UTF-8 with a byte order mark; None if it needs no conversion, or ``charset`` does not fit."""
     try:
         name = codecs.lookup(charset).name
+        # Valid UTF-8 is not converted, because servers often name one encoding for all their pages.
         if bom_encoding(content) or not CHARSETS.match(name) or (b"\0" not in content and _is_utf8(content)):
             return None
         return codecs.BOM_UTF8 + content.decode(name).encode()

@@ -68,47 +68,31 @@ HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
 class Part(TypedDict):
-    """A page, a row, or a block (such as a paragraph, a list or a table) of a document.
-
-    ``heading`` is the last heading before the part; for a page, the last bookmark on or before it. It may be empty.
-    ``page`` is the number of the page, from 1, or 0 if the document has no pages.
-    """
+    """A page, a row, or a block (such as a paragraph, a list or a table) of a document."""
 
     text: str
-    heading: str
-    page: int
+    heading: str  # the last heading before the part, or the last bookmark before or on the page; may be empty
+    page: int  # from 1; 0 if the document has no pages
 
 
 class ParsedDocument(TypedDict):
-    """The result of parsing a document.
-
-    ``empty_pages`` is the number of pages without readable text. ``published`` is a date that the document states, not
-    the file's creation or modification date. ``note`` says how the document was read if this may surprise the user.
-    ``title``, ``published``, ``url`` and ``note`` may be empty.
-    """
+    """The result of parsing a document; texts may be empty."""
 
     title: str
-    published: str
+    published: str  # a date that the document states, not the file's
     url: str
     pages: int
-    empty_pages: int
-    note: str
+    empty_pages: int  # without readable text
+    note: str  # how the document was read, if this may surprise the user
     parts: list[Part]
 
 
 class UnreadableDocument(Exception):  # noqa: N818 - says why a document cannot be read
-    """Raised for a document that cannot be read. The message is the reason, as the end of a sentence."""
+    """Raised for a document that cannot be read; the message is the reason, as the end of a sentence."""
 
 
 def kind_of(file: Path) -> Kind | None:
-    """The kind of a file; None for plain text. The file's name decides only if its content does not show the kind.
-
-    Every ZIP file has the kind ``docx``.
-
-    Raises:
-        OSError: the file cannot be read.
-        UnreadableDocument: the file's kind is not supported or contradicts its name, or the file is empty or damaged.
-    """
+    """The kind of a file, by its name only if its content does not show it; None for plain text."""
     with file.open("rb") as opened:
         start = opened.read(4096)
     if b"%PDF-" in start[:1024]:
@@ -134,17 +118,7 @@ def kind_of(file: Path) -> Kind | None:
 
 
 def parse(file: Path, kind: Kind) -> ParsedDocument:
-    """Parses a document.
-
-    Args:
-        file: the document.
-        kind: as `kind_of` returns it.
-
-    Raises:
-        OSError: the file cannot be read.
-        UnreadableDocument: the document is too large, damaged or encrypted, or has no text.
-        Exception: a damaged or malicious document may cause any other error in a parser.
-    """
+    """Parses a document, which if damaged or malicious may raise any error, not only UnreadableDocument."""
     if file.stat().st_size > LARGEST_DOCUMENT:
         raise UnreadableDocument(f"it has more than {LARGEST_DOCUMENT // 2**20} MiB")
     found = PARSERS[kind](file)
@@ -162,13 +136,7 @@ def bom_encoding(content: bytes) -> str | None:
 
 
 def decoded(content: bytes) -> str:
-    """Decodes a text with the first encoding that fits.
-
-    It tries the encoding of a byte order mark, then UTF-8, then the encoding of an HTML declaration, then a guess.
-
-    Raises:
-        UnreadableDocument: no encoding fits, or the guess is too uncertain (`LIKELY`).
-    """
+    """The text in the first encoding that fits: of the byte order mark, UTF-8, of an HTML declaration, or a guess."""
     named = CHARSET.search(content[:4096])
     for encoding in (bom_encoding(content), "utf-8", named and named[1].decode()):
         try:
@@ -186,18 +154,12 @@ def decoded(content: bytes) -> str:
 
 
 def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
-    """A document's texts in the form of `moot.nodes._texts.given.GivenText`.
-
-    Consecutive parts on the same page and under the same heading become one text.
-
-    Args:
-        found: the parsed document.
-        name: the title if the document has none.
-    """
+    """A document's texts in the form of `moot.nodes._texts.given.GivenText`; ``name`` replaces a missing title."""
     texts: list[dict[str, str]] = []
     previous: tuple[str, int] | None = None
     for part in found["parts"]:
         position = (part["heading"], part["page"])
+        # Consecutive parts on the same page and under the same heading become one text.
         if position == previous:
             texts[-1]["text"] += "\n\n" + part["text"]
             continue
@@ -210,7 +172,7 @@ def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
 
 
 def _document(parts: list[Part], title: str = "", published: str = "", url: str = "", pages: int = 0) -> ParsedDocument:
-    """Creates a parsed document. Shortens the title, and counts the pages without text."""
+    """Creates a parsed document with a shortened title and the number of pages without text."""
     empty = pages - len({part["page"] for part in parts if part["text"].strip()}) if pages else 0
     return {
         "title": " ".join(title.split())[:500],
@@ -227,7 +189,7 @@ def _document(parts: list[Part], title: str = "", published: str = "", url: str 
 
 
 def _parse_pdf(file: Path) -> ParsedDocument:
-    """Parses a PDF. Each readable page becomes a part; the last bookmark on or before the page is its heading."""
+    """Parses a PDF: each readable page becomes a part, under the last bookmark on or before the page."""
     pdfium = imported("pypdfium2")
     try:
         document = pdfium.PdfDocument(file)
@@ -259,10 +221,7 @@ def _parse_pdf(file: Path) -> ParsedDocument:
 
 
 def _outline(document: Any, pdfium: Any) -> dict[int, str]:
-    """The title of the last bookmark on each page with bookmarks, by the page's index from 0.
-
-    The dict is empty if the bookmarks cannot be read.
-    """
+    """The title of the last bookmark on each page with any, by the page's index from 0; empty if unreadable."""
     found: dict[int, str] = {}
     try:
         for mark in document.get_toc(max_depth=3):
@@ -275,7 +234,7 @@ def _outline(document: Any, pdfium: Any) -> dict[int, str]:
 
 
 def join_lines(text: str) -> str:
-    """A page's lines as running text. Lower-case words that a hyphen divides at the end of a line are joined again."""
+    """A page's lines as running text, in which lower-case words that a hyphen divides are joined again."""
     text = text.replace("\r", "\n").replace("\x02\n", "").replace("\ufffe\n", "").replace("\ufffe", "")
     text = re.sub(r"(?<=[a-z])[-\u00ad]\n+(?=[a-z])", "", text)
     return " ".join(text.split())
@@ -285,7 +244,7 @@ def join_lines(text: str) -> str:
 
 
 def _parse_html(file: Path) -> ParsedDocument:
-    """Parses an HTML page. If its main content is not found, the whole text becomes one part."""
+    """Parses an HTML page; if its main content is not found, the whole text becomes one part."""
     trafilatura, html = imported("trafilatura"), imported("lxml.html")
     parser = html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:
@@ -310,7 +269,7 @@ def _parse_html(file: Path) -> ParsedDocument:
 
 
 def _blocks(body: Any, headings: tuple[str, ...], blocks: tuple[str, ...]) -> Iterator[Part]:
-    """The outermost blocks of a tree in order, each with the last heading before it. Text outside of blocks is lost."""
+    """The outermost blocks of a tree in order, each with the last heading before it; other text is lost."""
     heading, within = "", None
     for element in body.iter():
         if within is not None and within in element.iterancestors():
@@ -349,7 +308,7 @@ def _parse_docx(file: Path) -> ParsedDocument:
 
 
 def _parse_csv(file: Path) -> ParsedDocument:
-    """Parses a CSV file. Each row after the first becomes a part, with the column's name before each value."""
+    """Parses a CSV file: each row after the first becomes a part, with the column's name before each value."""
     text = decoded(file.read_bytes()).removeprefix("\ufeff")
     csv.field_size_limit(LONGEST_CELL)
     first = text.partition("\n")[0]

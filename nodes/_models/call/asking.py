@@ -22,12 +22,7 @@ LONGEST_ECHO = 2000
 
 
 def asking(ask: Ask, speaker: Speaker) -> Ask:
-    """A layer: the first usable reply of at most two. The second request says why the first reply was unusable.
-
-    There is no second request once `Speaker.tokens_left` are used, or if the ceilings leave too little for it.
-
-    The reply's call is the last of the request's calls. Without a usable reply, the layer raises `ReplyError`.
-    """
+    """A layer: the first usable reply of at most two; the second request says why the first reply was unusable."""
 
     async def ask_until_usable(request: Request) -> AIMessage:
         entry = request.entry
@@ -70,7 +65,7 @@ def conversing(ask: Ask, speaker: Speaker) -> Ask:
 
 
 def judge(speaker: Speaker, request: Request, message: AIMessage) -> str:
-    """The fault of a message, in words; empty if it is usable. The last call records it, and a warning says it."""
+    """The fault of a message, in words; empty if it is usable; the last call records it, and a warning says it."""
     outcome, problem = request.fault(message)
     if seen := telemetry():
         seen.count_reply(outcome, speaker.model.name)
@@ -89,7 +84,8 @@ def reply_error(speaker: Speaker, request: Request, problem: str) -> ReplyError:
 
 
 def second_request(message: AIMessage, problem: str) -> Sequence[BaseMessage]:
-    """The messages that follow an unusable reply. The problem may quote the reply, so it is enclosed as data."""
+    """The messages that follow an unusable reply."""
+    # The problem may quote the reply, so it is enclosed as data.
     again = (
         f"That reply could not be used.\n{as_data('problem', problem)}\nReply again, briefly, with one JSON object as "
         "asked for."

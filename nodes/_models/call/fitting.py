@@ -34,15 +34,13 @@ MOST_REFUSALS = 4
 
 
 def fitting(ask: Ask, speaker: Speaker) -> Ask:
-    """A layer: shortens the messages to the model's context, and further if the endpoint refuses them as too long.
-
-    The prompt of a role that decides is also shortened to the budget that the ceilings leave.
-    """
+    """A layer: shortens the messages to the model's context, and further if the endpoint refuses them as too long."""
     model, name, ceilings = speaker.model, speaker.model.name, speaker.ceilings
 
     async def fit(request: Request) -> AIMessage:
         before = 0
         for refusals in range(MOST_REFUSALS + 1):
+            # The prompt of a role that decides is also shortened to the budget that the ceilings leave.
             planned = planned_call(speaker, request, 0)
             room = ceilings.prompt_bytes(planned) if ceilings.decides(speaker.role, request.prompt) else None
             room = None if room is None else room - planned.bytes
@@ -68,7 +66,7 @@ def fitting(ask: Ask, speaker: Speaker) -> Ask:
 
 
 def planned_call(speaker: Speaker, request: Request, size: int | None = None) -> PlannedCall:
-    """A request as a call for the ceilings. ``size``: the bytes of its messages; by default they are counted."""
+    """A request as a call for the ceilings; ``size`` are the bytes of its messages, by default counted."""
     more = request.parts.get("schema") or request.parts.get("tools")
     extra = len(json.dumps(more)) if more and speaker.ceilings.bounded else 0
     size = weight_of_all(request.messages) if size is None else size
@@ -77,14 +75,11 @@ def planned_call(speaker: Speaker, request: Request, size: int | None = None) ->
 
 
 class FittedMessages(NamedTuple):
-    """Messages after `fit_messages`, their bytes (`weight_of`), and a record of the data that was left out.
-
-    The record is None if nothing was left out, because the messages were short enough or their limit is unknown.
-    """
+    """Messages after `fit_messages`, their bytes (`weight_of`), and a record of the data that was left out."""
 
     messages: Sequence[BaseMessage]
     size: int
-    left_out: LeftOut | None = None
+    left_out: LeftOut | None = None  # None: nothing was left out
 
 
 def max_reply_tokens(model: ChatModel) -> int | None:
@@ -100,28 +95,14 @@ def fit_messages(
     ranks: Mapping[str, int] | None = None,
     room: int | None = None,
 ) -> FittedMessages:
-    """Shortens messages to a model's context and to the ceilings.
-
-    Only data is left out: texts of the messages of users and tools, never instructions. If the ceilings are the tighter
-    limit, the result may still exceed them; the ceilings then refuse the call.
-
-    Args:
-        messages: a prompt or a conversation.
-        model: the model that receives them.
-        role: the role that makes the call.
-        context_tokens: the setting of this name, which overrides the listed context of the model.
-        ranks: ranks of evidence by id, as for `shorten`.
-        room: maximum bytes (`weight_of`) that the ceilings leave for the messages; None for no limit. If ``room`` is
-            the tighter limit, every element of the data except the claim may be left out.
-
-    Raises:
-        UserError: the context is the tighter limit, and even the shortest version is too long for it.
-    """
+    """Shortens the data of messages, never the instructions, to a context and to ``room`` bytes (`weight_of`)."""
     weight = weight_of_all(messages)
     context = context_of(model.name, model.endpoint.base_url, context_tokens)
     reply = reply_room(context, max_reply_tokens(model)) if context else max_reply_tokens(model) or REPLY_TOKENS
     per = bytes_per_token(model.name)
     most = int(CONTEXT_SHARE * (context - reply) * per) if context else weight
+    # If the ceilings (``room``) are the tighter limit, every element of the data except the claim may be left out. A
+    # result that still exceeds them is no error here: the ceilings refuse its call.
     by_ceiling = room is not None and room < most
     if room is not None and by_ceiling:
         most, context = room, reply + max(0, math.ceil(room / per))

@@ -37,35 +37,22 @@ class Entry(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """What a role asks of its model. A layer passes it on as it is, or a copy with changes (`dataclasses.replace`).
-
-    Args:
-        messages: a prompt or a conversation.
-        send: sends messages to a chat model.
-        fault: the outcome of a message and its fault in words; ``("ok", "")`` if the message is usable.
-        prompt: the prompt's name; empty for a conversation.
-        parts: what the model gets besides the messages: the schema of the reply, or tools. JSON values.
-        ranks: ranks of evidence by id: which pieces are left out last if the prompt is too long.
-        calls: the records of the calls that were made for this request. Copies of the request share this list.
-        warnings: the kinds and details of warnings. Copies of the request share this list.
-        seeds: the seeds of this request; None if there are none.
-        entry: the request's entry in the store of replies; None without a store.
-        watches: each wraps an attempt, to see the attempt's begin and end.
-        before_repeat: called with the error of an attempt before the next attempt; an error that it raises ends the
-            call.
-    """
+    """What a role asks of its model; a layer passes it on, or a copy with changes (`dataclasses.replace`)."""
 
     messages: Sequence[BaseMessage]
     send: Send
-    fault: Callable[[AIMessage], tuple[str, str]]
-    prompt: str = ""
+    fault: Callable[[AIMessage], tuple[str, str]]  # the outcome and the fault in words; ``("ok", "")`` if it is usable
+    prompt: str = ""  # empty for a conversation
+    # What the model also gets: the schema of the reply, or tools
     parts: Mapping[str, Any] = field(default_factory=dict)
-    ranks: Mapping[str, int] = field(default_factory=dict)
+    ranks: Mapping[str, int] = field(default_factory=dict)  # of evidence, by id: which pieces are left out last
+    # Copies of a request share its calls and its warnings (kind and detail).
     calls: list[Call] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
     seeds: CallSeeds | None = None
-    entry: Entry | None = None
-    watches: tuple[Callable[[Attempt], Attempt], ...] = ()
+    entry: Entry | None = None  # in the store of replies; None: no store
+    watches: tuple[Callable[[Attempt], Attempt], ...] = ()  # wrap each attempt
+    # Called with an attempt's error before the next attempt; an error that it raises ends the call.
     before_repeat: Callable[[MootError], Awaitable[None]] | None = None
 
 

@@ -29,11 +29,7 @@ NOT_AWAITED = (
 
 
 def reserving(ask: Ask, speaker: Speaker) -> Ask:
-    """A layer: reserves the maximum cost of a call before it is made, and counts the real cost afterwards.
-
-    The call raises `BudgetExhausted` if a ceiling leaves too little for it or for its repetition, or if the time of
-    `max_seconds` ends before its reply arrives.
-    """
+    """A layer: reserves the maximum cost of a call before it is made, and counts the real cost afterwards."""
     ceilings = speaker.ceilings
 
     async def reserve(request: Request) -> AIMessage:
@@ -76,25 +72,14 @@ def reserving(ask: Ask, speaker: Speaker) -> Ask:
 
 
 class Attempts:
-    """The attempts of one call under a ceiling.
-
-    An endpoint may charge for an attempt whose reply was lost, for example if it timed out or the connection broke. The
-    whole reservation of such an attempt counts as spent, and the next attempt needs a reservation of its own.
-
-    Args:
-        ceilings: the ceilings.
-        planned: the call.
-        reservation: the reservation for the first attempt.
-        record: stores the cost of the lost replies so far plus the maximum cost of the next attempt; called before the
-            first attempt, and before each attempt that follows a lost reply. None: nothing is stored.
-    """
+    """The attempts of one call under a ceiling; the whole reservation of a lost reply counts as spent."""
 
     def __init__(
         self,
         ceilings: Ceilings,
         planned: PlannedCall,
         reservation: Reservation,
-        record: Callable[[Spend], Awaitable[None]] | None,
+        record: Callable[[Spend], Awaitable[None]] | None,  # stores a cost; None: there is no store
     ) -> None:
         self._ceilings = ceilings
         self._planned = planned
@@ -132,19 +117,12 @@ class Attempts:
         self.lost = prompts + int(self.reservation.spend.tokens) - reply, replies + reply
 
     async def record_sent(self) -> None:
-        """Stores the cost of the lost replies so far plus the maximum cost of the next attempt.
-
-        Does nothing without a store, or if only time is bounded.
-        """
+        """Stores the cost of the lost replies so far plus the maximum cost of the next attempt."""
         if self._record and self._ceilings.counted:
             await self._record(self.counted.plus(self.reservation.spend))
 
     async def reserve_repeat(self, error: MootError) -> None:
-        """If the last reply was lost, counts its attempt as spent, and reserves budget for the next attempt.
-
-        Raises:
-            BudgetExhausted: too little budget or time is left for the next attempt.
-        """
+        """If the last reply was lost, reserves budget for the next attempt, or raises BudgetExhausted."""
         if not error.may_cost:
             return
         before = self.reservation

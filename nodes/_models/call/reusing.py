@@ -91,7 +91,7 @@ async def stored_or_new(ask: Ask, speaker: Speaker, request: Request, ledger: De
 
 
 async def stored_result(speaker: Speaker, request: Request, value: Mapping[str, Any]) -> Result:
-    """The result that the ledger has for a request. Callbacks, such as a trace, see the reply as if it came now."""
+    """The result that the ledger has for a request; callbacks, such as a trace, see the reply as if it came now."""
     message, chat = message_of(value["message"]), speaker.model.chat
     if not value["error"]:
         seeded = with_seed(chat, request.seeds.first_seed) if request.seeds else chat
@@ -113,12 +113,9 @@ def count_paid_calls(speaker: Speaker, request: Request, calls: list[Call], *, s
 
 
 class LedgerEntry:
-    """A request's entry in the ledger, from before its first call to its result.
+    """A request's entry in the ledger, from before its first call to its result."""
 
-    Args:
-        calls: the records of the request's calls in this run; the layers below append to this list.
-    """
-
+    # ``calls`` grows with the calls of this run.
     def __init__(self, speaker: Speaker, request: Request, ledger: DebateLedger, key: Key, calls: list[Call]) -> None:
         self._ledger, self._key, self._calls, self._ceilings = ledger, key, calls, speaker.ceilings
         self._unusable_key = partial(key_of, "chat", {"unusable": True}, key.parts)
@@ -147,7 +144,7 @@ class LedgerEntry:
         await self._ledger.record_sent(self._key, self._lost.plus(paid).plus(most), self._about)
 
     async def store(self, result: Result, *, usable: bool) -> None:
-        """Stores the result. A later run uses it if it is usable, and otherwise repeats the request."""
+        """Stores the result; a later run uses it if it is usable, and otherwise repeats the request."""
         ledger, error, lost, about = self._ledger, result.error, self._lost, dict(self._about)
         spent = spent_by(result.calls, self._ceilings.prices)
         if usable:

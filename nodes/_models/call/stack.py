@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 
 
 def stack(asking: Layer, speaker: Speaker) -> Ask:
-    """The way of a speaker's request to its model. A layer that is off is not in it.
-
-    A request is sent; waits for its endpoint and is repeated after failures; is observed by telemetry; stays within
-    the ceilings; fits the context; is repeated with a reason if its reply is unusable (``asking``); is answered from
-    the ledger if possible; has seeds; and is changed by what is wrapped around the speaker.
-    """
+    """The way of a speaker's request to its model, from the inside outwards; a layer that is off is not in it."""
+    # A request is sent; waits for its endpoint and is repeated after failures; is observed by telemetry; stays within
+    # the ceilings; fits the context; is repeated with a reason if its reply is unusable (``asking``); is answered from
+    # the ledger if possible; has seeds; and is changed by what is wrapped around the speaker.
     ask = waiting(sending(speaker), speaker)
     if telemetry():
         ask = imported("moot.nodes._telemetry.observed").observing(ask, speaker)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def waiting(ask: Ask, speaker: Speaker) -> Ask:
-    """A layer: each attempt waits for the endpoint's limiter. The call's record says how it went."""
+    """A layer: each attempt waits for the endpoint's limiter; the call's record says how it went."""
 
     async def wait(request: Request) -> AIMessage:
         attempt: Attempt = partial(ask, request)
