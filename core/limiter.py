@@ -68,7 +68,7 @@ class Places:
         self._seconds = -self._in_flight * now  # `+ self._in_flight * now`: seconds of calls that were not refused
 
     def begin(self, now: float) -> None:
-        """Begins to count, because a call arrives when none is in flight or waits. After a minute, nothing is limited."""
+        """Begins to count, because a call arrives when none is in flight or waits. After a minute, limits are lifted."""
         if now - self.accepted_at > LONGEST_WAIT:
             self.most = math.inf
         self.accepted_at = self._last_end = now
@@ -140,7 +140,7 @@ class Slot:
     """A call's place in a limiter. Times are an event loop's.
 
     Attributes:
-        number: the number of calls that arrived before it.
+        number: its place in the order of arrival.
         limits: the call's limits.
         name: the model or source.
         requests: the number of requests that have started.
@@ -166,9 +166,10 @@ class Limiter:
 
     It limits the number of concurrent calls and, if a debate has a limit for it, the number of calls per minute. Each
     call has the limits of its own debate. Calls start in the order of their arrival: a call that waits because of a low
-    limit is not overtaken, and a call that is repeated keeps its place in the order. Calls with a limit per minute
-    start at equal intervals. Calls with the same limit per minute share this limit; calls with another limit per minute
-    are counted separately. `Places` limits the calls further if the endpoint refuses some.
+    limit is not overtaken, and a refused call keeps its place in the order; a call that is repeated after another error
+    queues again at the end. Calls with a limit per minute start at equal intervals. Calls with the same limit per
+    minute share this limit; calls with another limit per minute are counted separately. `Places` limits the calls
+    further if the endpoint refuses some.
 
     Args:
         address: the endpoint's address.
@@ -237,15 +238,17 @@ class Limiter:
             async with asyncio.timeout_at(until):
                 await slot.turn
         except (asyncio.CancelledError, TimeoutError) as error:
+            if not slot.turn.cancelled():
+                slot.turn.exception()  # otherwise asyncio logs that nobody has asked for it
             self.leave(slot)  # even without a place: the call may have been the first in the queue
             if slot.refusal and isinstance(error, TimeoutError):
                 raise timeout_error(slot.refusal, slot.limits) from slot.refusal
             raise
 
     def leave(self, slot: Slot) -> None:
-        """Frees the call's place, if it holds one."""
+        """Frees the call's place, if it holds one. If the call enters again, it is the last in the queue."""
         self._held -= slot.holds_place
-        slot.holds_place = False
+        slot.holds_place, slot.number = False, next(self._numbers)
         self._start_calls()
 
     def _start_calls(self) -> None:
@@ -257,20 +260,23 @@ class Limiter:
         now = loop.time()
         while self._queue:
             slot = self._queue[0][1]
-            if not slot.turn.done() and (error := self._error(slot, now)):
-                slot.turn.set_exception(error)
             if not slot.turn.done():
-                if self._held + 1 > min(slot.limits.max_concurrency, max(1.0, self.places.most)):
+                is_full = self._held + 1 > min(slot.limits.max_concurrency, max(1.0, self.places.most))
+                due = self._due(slot)
+                if error := self._error(slot, now, must_wait=is_full or due > now):
+                    slot.turn.set_exception(error)
+                elif is_full:
                     return
-                if (due := self._due(slot)) > now:
+                elif due > now:
                     if self._timer:
                         self._timer.cancel()
                     self._timer = loop.call_at(due, self._start_calls)
                     return
-                self._held, slot.holds_place, slot.started, self._last_start = self._held + 1, True, now, now
-                if rate := slot.limits.requests_per_minute:
-                    self._next[rate] = now + 60 / rate
-                slot.turn.set_result(None)
+                else:
+                    self._held, slot.holds_place, slot.started, self._last_start = self._held + 1, True, now, now
+                    if rate := slot.limits.requests_per_minute:
+                        self._next[rate] = now + 60 / rate
+                    slot.turn.set_result(None)
             heapq.heappop(self._queue)
 
     def _due(self, slot: Slot) -> float:
@@ -279,14 +285,14 @@ class Limiter:
         paced = self._next.get(slot.limits.requests_per_minute or 0, 0.0)
         return max(self._closed_until, long_wait, paced, self._last_start + self.places.interval())
 
-    def _error(self, slot: Slot, now: float) -> MootError | None:
-        """The error of a queued call that waits, or would wait, too long."""
+    def _error(self, slot: Slot, now: float, must_wait: bool) -> MootError | None:
+        """The error of a queued call that would have to wait too long."""
         until, error = self._long_waits.get(slot.name, (0.0, None))
         if error and (left := until - now) > LONGEST_WAIT:
             text = f"{error.detail} {slot.name} is not called for another {left:.0f} s."
             return WorldError(text, kind=error.kind, retryable=True, retry_after=left)
         waited = now - max(slot.queued, self.places.accepted_at)
-        if self._refusal and waited > slot.limits.max_wait:
+        if must_wait and self._refusal and waited > slot.limits.max_wait:
             return timeout_error(self._refusal, slot.limits)
         return None
 

@@ -110,7 +110,7 @@ async def run_debates(endpoint: SimulatedEndpoint, count: int, calls: int = CALL
     await asyncio.gather(*(endpoint.debate(Limits(**limits), calls) for _ in range(count)))
 
 
-UNLIMITED = {"rate": 1e9, "size": 1e9}
+UNLIMITED: dict[str, Any] = {"rate": 1e9, "size": 1e9}
 
 
 @pytest.mark.parametrize(

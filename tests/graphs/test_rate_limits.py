@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 
-from tests.conftest import StartStub
-from tests.serving import StubEndpoint
+from tests.conftest import StartStub, StubEndpoint
 
 ROWS = 40
 LATENCY = 0.05
@@ -50,7 +49,7 @@ async def test_refusals_at_random_take_at_most_twice_the_time_of_their_requests(
     assert refusals > answered
 
 
-LIMITS = {
+LIMITS: dict[str, dict[str, Any]] = {
     "calls a second": {"bucket": 40, "bucket_size": 20},
     "calls": {"concurrency_limit": 4, "over_limit": "reject"},
 }
