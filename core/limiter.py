@@ -68,7 +68,7 @@ class Places:
         self._seconds = -self._in_flight * now  # `+ self._in_flight * now`: seconds of calls that were not refused
 
     def begin(self, now: float) -> None:
-        """Begins to count, because a call arrives when none is in flight or waits. After a minute, limits are lifted."""
+        """Begins to count, because a call arrives while no other waits or is in flight. An old limit is lifted."""
         if now - self.accepted_at > LONGEST_WAIT:
             self.most = math.inf
         self.accepted_at = self._last_end = now
@@ -104,6 +104,7 @@ class Places:
     def _adapt(self, accepted: float) -> None:
         """Changes the places at the end of a period; ``accepted`` is the average number of accepted calls in flight."""
         share, good = self._refused / self._ended, self._good
+        # A refusal with a wait stops all calls, so none is tolerated.
         if share <= (0.0 if self._closed_until > self._begun else 0.2):
             self._good, self._unlimited = (good + 1 if share <= 0.1 else 1), 1
             self.most *= 1 + 0.02 * self._good**2
@@ -114,8 +115,8 @@ class Places:
         if self._skipped:
             self._skipped -= 1
         elif self.most == math.inf or good:
-            self._share, self.most = share, 1.1 * accepted
-        elif share < 0.6 * self._share or accepted < self.most / 6:
+            self._share, self.most = share, 1.1 * accepted  # the next period shows whether this helps
+        elif share < 0.6 * self._share:
             self.most = 1.1 * accepted
         else:
             self._unlimited *= 2

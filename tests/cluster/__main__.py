@@ -165,7 +165,7 @@ def endless(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
 
 
 def limits(folder: Path, server: Server, stub: StubEndpoint) -> list[str]:
-    """Check that two workers with one process each, and 16 debates in flight, together make at most 2 x 5 calls at once.
+    """Check that two workers with one process each and 16 debates in flight make at most 2 x 5 calls at once.
 
     ``max_concurrency`` is 5, and applies to each process. The endpoint refuses one call with a Retry-After.
     """

@@ -15,8 +15,8 @@ Rule = dict[str, Any]
 SYSTEM = "madke"
 ONE_ATTEMPT = {"attempts": 1}
 DEBATES, PER_SECOND, MOST_CALLS = 32, 40, 1.3
-"""For overloads: the number of debates, the calls per second that the endpoint accepts, and the largest allowed ratio of
-sent to answered calls.
+"""For overloads: the number of debates, the calls per second that the endpoint accepts, and the largest allowed ratio
+of sent to answered calls.
 """
 UNFINISHED = "the debate, except for the part in its document"
 """The loss if a debate ends with an error (a cell of the table)."""
