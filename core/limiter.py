@@ -1,97 +1,176 @@
-"""One limiter for each endpoint, and the retry loop that uses it.
+"""One limiter for each endpoint and event loop, and the retry loop that uses it.
 
 All calls of an event loop to one endpoint share a `Limiter`: calls to chat models, embedding models and web sources. If
-the endpoint refuses a call (HTTP 429) or asks for a wait (Retry-After), all further calls to it wait. But a wait of
-more than `LONGEST_WAIT` seconds applies only to calls of one model or source. As long as more than `LONGEST_WAIT`
-seconds of this wait are left, calls of the model or source fail at once. After that, they wait for the end of the wait.
+the endpoint asks for a wait (Retry-After), all further calls to it wait. But a wait of more than `LONGEST_WAIT` seconds
+applies only to calls of one model or source. As long as more than `LONGEST_WAIT` seconds of this wait are left, calls
+of the model or source fail at once. After that, they wait for the end of the wait.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import itertools
+import math
 import random
 import weakref
-from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-from moot.core.endpoint import Limits, once_per_loop, without_user
+from moot.core.endpoint import Limits, once_per_loop
 from moot.core.errors import MootError, WorldError
-from moot.core.shared_waits import SharedWait
 from moot.core.telemetry.switch import telemetry
-from moot.core.throttle import Throttle
 
 T = TypeVar("T")
 
 LONGEST_WAIT = 60.0
 """The longest accepted wait, in seconds. If an endpoint asks for a longer wait, the call fails."""
+LONGEST_PAUSE = 16.0
+"""The longest pause, in seconds, after a refusal without Retry-After."""
+LONGEST_INTERVAL = 4.0
+"""The longest time, in seconds, between the starts of two calls that `Places` asks for, if calls take less time."""
 
 
-class Share(Protocol):
-    """This process's share of an endpoint that several processes call."""
+class Places:
+    """Estimates how many calls an endpoint that refuses calls (HTTP 429) accepts at once.
 
-    granted: int
-    """Maximum number of concurrent calls of this process."""
-    most: int
-    """Maximum number of concurrent calls of all processes together, as far as this process knows it.
+    Results are counted in periods of about two round trips. If many calls of a period were refused, the places shrink
+    to a little more than the accepted calls that were in flight on average. This fits limits of concurrent calls and
+    of calls per second. If that does not reduce the share of refusals, the number of calls was not their cause, so the
+    places are unlimited again for some periods. Each period with few refusals increases the places, faster each time.
+    Times are an event loop's, in seconds.
 
-    If a call of the limiter has a higher `max_concurrency`, the limiter increases this number to it.
+    Attributes:
+        most: maximum number of calls in flight; infinite if it is not limited. Below 1, one call may be in flight, and
+            calls start less often.
+        latency: the average duration of an accepted call.
+        accepted_at: when a call was last accepted, or when the first call was sent after none was in flight.
     """
 
-    def request_more(self) -> None:
-        """Requests a larger share, because this process has more calls than its share allows."""
-        ...
+    def __init__(self) -> None:
+        self.most = math.inf
+        self.latency = 0.25  # until a call is accepted
+        self.accepted_at = 0.0
+        self._known = False  # whether the latency is measured
+        self._in_flight = 0
+        self._last_end = self._closed_until = 0.0
+        self._share = 0.0  # the share of refusals for which the places were first reduced
+        self._good = 0  # number of periods in a row with few refusals
+        self._unlimited = 1  # for how many periods the places were last unlimited
+        self._skipped = 0  # how many of them are left
+        self._begin(0.0)
 
-    def report_wait(self, seconds: float, pace: float) -> None:
-        """Reports a wait to the other processes, so that none of them calls the endpoint for this many seconds.
+    def _begin(self, now: float) -> None:
+        """Begins a period."""
+        self._begun, self._ended, self._refused = now, 0, 0
+        self._seconds = -self._in_flight * now  # `+ self._in_flight * now`: seconds of calls that were not refused
 
-        ``pace`` is the number of calls per second that this process made before the refusal (HTTP 429). It is infinite
-        if it was not measured. It is 0 if the endpoint asked for the wait with another error.
+    def begin(self, now: float) -> None:
+        """Begins to count, because a call arrives while no other waits or is in flight. An old limit is lifted."""
+        if now - self.accepted_at > LONGEST_WAIT:
+            self.most = math.inf
+        self.accepted_at = self._last_end = now
+        self._begin(now)
+
+    def start(self, now: float, closed_until: float) -> None:
+        """Records the start of a call. Time in which the endpoint was closed and no call was in flight is left out."""
+        if not self._in_flight:
+            self._begun += max(0.0, min(now, closed_until) - self._last_end)
+        self._closed_until = closed_until
+        self._in_flight += 1
+        self._seconds -= now
+
+    def end(self, started: float, now: float, refused: bool | None) -> None:
+        """Records the end of a call; ``refused`` is None if neither a reply nor a refusal came."""
+        self._in_flight -= 1
+        self._last_end = now
+        self._seconds += max(started, self._begun) if refused else now
+        if refused is None:
+            return
+        if not refused:
+            self.accepted_at = now
+            self.latency += (now - started - self.latency) / (8 if self._known else 1)
+            self._known = True
+        if started > self._begun:
+            self._ended += 1
+            self._refused += refused
+            enough = max(16, 2 * self._in_flight)
+            if self._ended >= enough and self._ended - self._refused >= 3 and now - self._begun >= 2 * self.latency:
+                self._adapt((self._seconds + self._in_flight * now) / (now - self._begun))
+                self._begin(now)
+
+    def _adapt(self, accepted: float) -> None:
+        """Changes the places at the end of a period; ``accepted`` is the average number of accepted calls in flight."""
+        share, good = self._refused / self._ended, self._good
+        # A refusal with a wait stops all calls, so none is tolerated.
+        if share <= (0.0 if self._closed_until > self._begun else 0.2):
+            self._good, self._unlimited = (good + 1 if share <= 0.1 else 1), 1
+            self.most *= 1 + 0.02 * self._good**2
+            if self.most > 2 * accepted + 8:
+                self.most = math.inf
+            return
+        self._good = 0
+        if self._skipped:
+            self._skipped -= 1
+        elif self.most == math.inf or good:
+            self._share, self.most = share, 1.1 * accepted  # the next period shows whether this helps
+        elif share < 0.6 * self._share:
+            self.most = 1.1 * accepted
+        else:
+            self._unlimited *= 2
+            self.most, self._skipped = math.inf, self._unlimited
+
+    def interval(self) -> float:
+        """Seconds between the starts of two calls."""
+        return min(self.latency / max(self.most, 1e-9), max(self.latency, LONGEST_INTERVAL))
+
+    def pause(self, sent: float, now: float, calls: int) -> float:
+        """Seconds for which a call that was sent and refused keeps its place if the endpoint asked for no wait.
+
+        They increase with the seconds since the endpoint last accepted a call, and with the number of ``calls`` that
+        pause. A call that was not refused at once pauses for a shorter time.
         """
-        ...
-
-    def report_long_wait(self, name: str, seconds: float) -> str:
-        """Reports a wait of more than `LONGEST_WAIT` seconds for a model or a source (``name``) to the other processes.
-
-        Returns advice on how to end the wait; empty for no advice. The limiter appends the advice to the text of the
-        call's error.
-        """
-        ...
-
-    def update(self, name: str = "") -> None:
-        """Applies the waits that other processes have reported.
-
-        These are waits for the endpoint, and long waits for the model or source ``name`` (empty for none). The limiter
-        calls this method before each request.
-        """
-        ...
+        longest = max(self.latency, (now - self.accepted_at) * calls / 8)
+        return max(0.0, sent + random.uniform(0, min(longest, LONGEST_PAUSE)) - now)
 
 
-_join_endpoint: Callable[[str, Limiter], Share] = SharedWait
+@dataclass(eq=False)
+class Slot:
+    """A call's place in a limiter. Times are an event loop's.
 
-
-def share_endpoints(join: Callable[[str, Limiter], Share]) -> None:
-    """Sets the function with which each new limiter joins the other processes that call its endpoint.
-
-    By default, this function is `SharedWait`, which uses files in the home folder.
-
-    Args:
-        join: takes an endpoint's address and its limiter; returns this process's share of the endpoint.
+    Attributes:
+        number: its place in the order of arrival.
+        limits: the call's limits.
+        name: the model or source.
+        requests: the number of requests that have started.
+        refusal: the error of the last refusal with HTTP 429; None if there was no refusal.
+        since: the time of the first refusal.
+        turn: a future that ends when the call gets a place.
     """
-    global _join_endpoint
-    _join_endpoint = join
+
+    number: int
+    limits: Limits
+    name: str
+    requests: int = 0
+    refusal: MootError | None = None
+    since: float = 0.0
+    queued: float = 0.0
+    started: float = 0.0
+    holds_place: bool = False
+    turn: asyncio.Future[None] = field(init=False)
 
 
 class Limiter:
-    """Limits the calls that all debates together make to one endpoint.
+    """Limits the calls that all debates of an event loop make to one endpoint.
 
     It limits the number of concurrent calls and, if a debate has a limit for it, the number of calls per minute. Each
     call has the limits of its own debate. Calls start in the order of their arrival: a call that waits because of a low
-    limit is not overtaken. A call that was refused with HTTP 429 keeps its place; a call that is repeated after another
-    error queues again at the end. Calls with a limit per minute start at equal intervals. Calls with the same limit per
-    minute share this limit; calls with another limit per minute are counted separately. `Throttle` estimates how many
-    calls the endpoint accepts.
+    limit is not overtaken, and a refused call keeps its place in the order; a call that is repeated after another error
+    queues again at the end. Calls with a limit per minute start at equal intervals. Calls with the same limit per
+    minute share this limit; calls with another limit per minute are counted separately. `Places` limits the calls
+    further if the endpoint refuses some.
 
     Args:
         address: the endpoint's address.
@@ -99,275 +178,171 @@ class Limiter:
 
     def __init__(self, address: str = "") -> None:
         self.address = address
-        self.throttle = Throttle()
-        self._running = 0
-        self._waiting: deque[Slot] = deque()
+        self.places = Places()
+        self._held = 0  # number of calls that hold a place
+        self._pausing = 0  # number of those that are not in flight, because they were refused
+        self._queue: list[tuple[int, Slot]] = []
         self._numbers = itertools.count()
-        self._next: dict[int, float] = {}
+        self._next: dict[int, float] = {}  # when the next call may start, by limit per minute
+        self._last_start = 0.0
+        self._closed_until = 0.0
+        self._long_waits: dict[str, tuple[float, MootError]] = {}
+        self._refusal: MootError | None = None  # the last refusal, if no call was accepted since
         self._timer: asyncio.TimerHandle | None = None
-        self._closed: dict[str, tuple[float, MootError]] = {}
-        self.share: Share | None = None
-        """This process's share of the endpoint; None if the endpoint is not shared."""
 
     @property
     def running(self) -> int:
         """The number of calls in flight."""
-        return self._running
+        return self._held - self._pausing
 
     @property
-    def demand(self) -> int:
-        """The number of calls in flight or waiting."""
-        return self._running + len(self._waiting)
+    def waiting(self) -> int:
+        """The number of calls that wait for their turn."""
+        return self._pausing + sum(not slot.turn.done() for _, slot in self._queue)
 
-    def start_queued_calls(self) -> None:
-        """Starts waiting calls, as far as the limits allow. It must be called after the share has changed."""
-        self._start_queued_calls()
+    @asynccontextmanager
+    async def slot(self, limits: Limits, name: str = "") -> AsyncIterator[Slot]:
+        """Context manager around one call: waits for its turn. The call then holds a place, which is freed at the end.
 
-    def _max_concurrency(self, limits: Limits) -> int:
-        """The smaller of a call's limit and this process's share.
+        Args:
+            limits: the call's limits.
+            name: the model or source.
 
-        Requests a larger share if this share is used up, or if the call's limit is higher than ``share.most``.
+        Raises:
+            WorldError: as `enter`. The ``attempts`` of each MootError is set to the number of the call's requests.
         """
-        if self.share is None:
-            return limits.max_concurrency
-        if limits.max_concurrency > self.share.most:
-            self.share.most = limits.max_concurrency
-            self.share.request_more()
-        if self._running >= self.share.granted:
-            self.share.request_more()
-        return min(limits.max_concurrency, self.share.granted)
-
-    def slot(self, limits: Limits, name: str = "") -> Slot:
-        """The context manager to enter for each request of one call; ``name`` is the model or source."""
-        return Slot(self, limits, name)
+        slot = Slot(next(self._numbers), limits, name)
+        try:
+            await self.enter(slot)
+            yield slot
+        except MootError as error:
+            error.attempts = slot.requests
+            raise
+        finally:
+            self.leave(slot)
 
     async def enter(self, slot: Slot) -> None:
-        """Waits for the call's turn; its request then counts as running until `leave`.
+        """Waits for the call's turn; the call then holds a place until `leave`.
 
         Raises:
             WorldError: the rest of a wait for the model or source exceeds `LONGEST_WAIT`. Or the call has waited,
                 or would wait, longer than ``max_wait`` because the endpoint refuses calls.
         """
-        loop, limits = asyncio.get_running_loop(), slot.limits
-        now = loop.time()
-        if self.share:
-            self.share.update(slot.name)
-        while closed := self._closed.get(slot.name):  # during the wait, another call may have been refused
-            now = await self._wait_until_open(slot.name, *closed, loop)
-        if slot.refusal and self.throttle.opens_at > slot.since + limits.max_wait:
-            raise timeout_error(slot.refusal, limits) from slot.refusal
-        busy = self._waiting or self._running >= self._max_concurrency(limits)
-        if not (busy or limits.requests_per_minute or self.throttle.active):
-            self._start(slot, now)
-            return
-        slot.queued_at, slot.turn = now, loop.create_future()
-        index = 0 if slot.refusal else len(self._waiting)
-        while index < len(self._waiting) and self._waiting[index].number < slot.number:
-            index += 1
-        self._waiting.insert(index, slot)
-        self._start_queued_calls()
+        loop = asyncio.get_running_loop()
+        slot.queued, slot.turn = loop.time(), loop.create_future()
+        until = slot.since + slot.limits.max_wait if slot.refusal else None
+        if not (self._held or self._queue or slot.refusal):
+            self.places.begin(slot.queued)
+        heapq.heappush(self._queue, (slot.number, slot))
+        self._start_calls()
         try:
-            async with asyncio.timeout_at(slot.since + limits.max_wait if slot.refusal else None):
+            async with asyncio.timeout_at(until):
                 await slot.turn
         except (asyncio.CancelledError, TimeoutError) as error:
-            if slot.turn.cancelled():
-                self._start_queued_calls()  # the call may have been the first in the queue, so others may start now
-            elif not slot.turn.exception():
-                self.leave(slot, None)
+            if not slot.turn.cancelled():
+                slot.turn.exception()  # otherwise asyncio logs that nobody has asked for it
+            self.leave(slot)  # even without a place: the call may have been the first in the queue
             if slot.refusal and isinstance(error, TimeoutError):
-                raise timeout_error(slot.refusal, limits) from slot.refusal
+                raise timeout_error(slot.refusal, slot.limits) from slot.refusal
             raise
 
-    def leave(self, slot: Slot, error: BaseException | None, answered: bool = False) -> None:
-        """Ends a request; if its error is a refusal or asks for a wait, other calls wait.
+    def leave(self, slot: Slot) -> None:
+        """Frees the call's place, if it holds one. If the call enters again, it is the last in the queue."""
+        self._held -= slot.holds_place
+        slot.holds_place, slot.number = False, next(self._numbers)
+        self._start_calls()
 
-        ``answered`` is true if the endpoint answered the request without an error.
-        """
-        self._running -= 1
-        if self.throttle.active and answered:
-            self.throttle.accept(slot.started, asyncio.get_running_loop().time())
-        elif isinstance(error, MootError) and (is_rate_limited(error) or (error.retryable and error.retry_after)):
-            self._record_refusal(slot, error)
-            if is_rate_limited(error) and (seen := telemetry()):
-                seen.count_refusal(self.address, slot.name)
-        if self._waiting:
-            self._start_queued_calls()
-
-    def _record_refusal(self, slot: Slot, error: MootError) -> None:
-        """Makes other calls wait after the endpoint has refused a call or asked for a wait."""
-        now, wait = asyncio.get_running_loop().time(), error.retry_after or 0.0
-        if wait > LONGEST_WAIT:
-            advice = self.share.report_long_wait(slot.name, wait) if self.share else ""
-            closing = WorldError(f"{error.detail}{advice}", kind=error.kind, retryable=True, retry_after=wait)
-            self._closed[slot.name] = (now + wait, closing)  # other models or sources are not affected
-            return
-        refused = is_rate_limited(error)
-        if refused:
-            self.throttle.refuse(slot.started, now, self._running, wait)
-        else:
-            self.throttle.close(now + wait)
-        if self.share:
-            self.share.report_wait(self.throttle.opens_at - now, self.throttle.refused_pace if refused else 0.0)
-        if not refused:
-            return
-        slot.since = slot.since if slot.refusal else now
-        slot.refusal = error
-        self._fail_overdue_calls(now, error)
-
-    def _fail_overdue_calls(self, now: float, error: MootError) -> None:
-        """Makes calls fail that have waited longer than `max_wait` while the endpoint accepted no call.
-
-        ``error`` is the refusal that the errors of these calls quote.
-        """
-        for other in self._waiting:
-            waited = now - max(other.queued_at, self.throttle.last_accepted)
-            if waited > other.limits.max_wait and other.turn and not other.turn.done():
-                other.turn.set_exception(timeout_error(error, other.limits))
-
-    def refuse_elsewhere(self, wait: float, pace: float) -> None:
-        """Makes calls wait, because the endpoint refused another process or asked it to wait.
-
-        Args:
-            wait: seconds to wait.
-            pace: see `Throttle.refuse_elsewhere`.
-        """
-        now = asyncio.get_running_loop().time()
-        self.throttle.refuse_elsewhere(now, wait, pace)
-        if self._waiting:
-            text = f"{without_user(self.address)} asks for a wait."
-            self._fail_overdue_calls(now, WorldError(text, kind="rate_limited", retryable=True, retry_after=wait))
-
-    def close_elsewhere(self, name: str, wait: float, advice: str = "") -> None:
-        """Makes calls of a model or a source fail or wait, because the endpoint asked another process for a long wait.
-
-        Args:
-            name: the model or the source.
-            wait: seconds during which the model or source must not be called.
-            advice: how to end the wait, appended to the text of the error; begins with a space. Empty for no advice.
-        """
-        until = asyncio.get_running_loop().time() + wait
-        if name not in self._closed or self._closed[name][0] < until - 1:  # otherwise the wait is already known
-            text = f"{without_user(self.address)} asked another process for a long wait.{advice}"
-            self._closed[name] = (
-                until,
-                WorldError(text, kind="rate_limited", retryable=True, retry_after=wait),
-            )
-
-    def reopen(self, name: str) -> None:
-        """Ends the long wait of a model or a source early. Some of the calls that already wait go on waiting."""
-        self._closed.pop(name, None)
-
-    async def _wait_until_open(
-        self, name: str, until: float, error: MootError, loop: asyncio.AbstractEventLoop
-    ) -> float:
-        """Waits for the end of a long wait of a model or a source. Returns the event loop's time at this end.
-
-        Raises:
-            WorldError: the rest of the wait is longer than `LONGEST_WAIT`.
-        """
-        if refused := self._long_wait_error(name, loop.time()):
-            raise refused
-        await asyncio.sleep((until - loop.time()) * random.uniform(1.0, 1.1))
-        if self._closed.get(name) == (until, error):
-            del self._closed[name]
-        return loop.time()
-
-    def _long_wait_error(self, name: str, now: float) -> WorldError | None:
-        """The error of a call during a long wait; None if there is no wait, or its rest is at most `LONGEST_WAIT`."""
-        until, error = self._closed.get(name, (0.0, None))
-        if error is None or (left := until - now) <= LONGEST_WAIT:
-            return None
-        return WorldError(
-            f"{error.detail} {name} is not called for another {left:.0f} s.",
-            kind=error.kind,
-            retryable=True,
-            retry_after=left,
-        )
-
-    def _start(self, slot: Slot, now: float) -> None:
-        """Counts a call as running, and sets when the next call with the same limit per minute may start."""
-        self._running += 1
-        slot.started = now
-        self.throttle.start(now)
-        if rate := slot.limits.requests_per_minute:
-            part = self.share.granted / self.share.most if self.share else 1.0
-            self._next[rate] = now + 60 / rate / part
-
-    def _start_queued_calls(self) -> None:
+    def _start_calls(self) -> None:
         """Starts waiting calls in order, as far as the limits allow; sets a timer if the next call must start later.
 
-        If the first call in the queue has to wait longer than `LONGEST_WAIT` for its model or source, it fails.
+        If the first call in the queue has waited too long, or would have to wait too long, it fails.
         """
         loop = asyncio.get_running_loop()
         now = loop.time()
-        while self._waiting:
-            slot = self._waiting[0]
-            assert slot.turn is not None
-            if self.share:
-                self.share.update(slot.name)
-            if self._closed and not slot.turn.done() and (refused := self._long_wait_error(slot.name, now)):
-                slot.turn.set_exception(refused)
+        while self._queue:
+            slot = self._queue[0][1]
             if not slot.turn.done():
-                if self._running >= min(self._max_concurrency(slot.limits), self.throttle.room):
+                is_full = self._held + 1 > min(slot.limits.max_concurrency, max(1.0, self.places.most))
+                due = self._due(slot)
+                if error := self._error(slot, now, must_wait=is_full or due > now):
+                    slot.turn.set_exception(error)
+                elif is_full:
                     return
-                open_at, _ = self._closed.get(slot.name, (0.0, None))
-                next_at = self._next.get(slot.limits.requests_per_minute or 0, 0.0)
-                due = max(self.throttle.due(now), next_at, open_at)
-                if due > now:
+                elif due > now:
                     if self._timer:
                         self._timer.cancel()
-                    self._timer = loop.call_at(due, self._start_queued_calls)
+                    self._timer = loop.call_at(due, self._start_calls)
                     return
-                self._start(slot, now)
-                slot.turn.set_result(None)
-            self._waiting.popleft()
+                else:
+                    self._held, slot.holds_place, slot.started, self._last_start = self._held + 1, True, now, now
+                    if rate := slot.limits.requests_per_minute:
+                        self._next[rate] = now + 60 / rate
+                    slot.turn.set_result(None)
+            heapq.heappop(self._queue)
 
+    def _due(self, slot: Slot) -> float:
+        """When a call may start, apart from the number of calls in flight."""
+        long_wait, _ = self._long_waits.get(slot.name, (0.0, None))
+        paced = self._next.get(slot.limits.requests_per_minute or 0, 0.0)
+        return max(self._closed_until, long_wait, paced, self._last_start + self.places.interval())
 
-class Slot:
-    """A call's slot in a limiter: an asynchronous context manager around each request of the call.
+    def _error(self, slot: Slot, now: float, must_wait: bool) -> MootError | None:
+        """The error of a queued call that would have to wait too long."""
+        until, error = self._long_waits.get(slot.name, (0.0, None))
+        if error and (left := until - now) > LONGEST_WAIT:
+            text = f"{error.detail} {slot.name} is not called for another {left:.0f} s."
+            return WorldError(text, kind=error.kind, retryable=True, retry_after=left)
+        waited = now - max(slot.queued, self.places.accepted_at)
+        if must_wait and self._refusal and waited > slot.limits.max_wait:
+            return timeout_error(self._refusal, slot.limits)
+        return None
 
-    Attributes:
-        requests: the number of requests that have started.
-        refusal: the error of the last refusal with HTTP 429; None if there was no refusal.
-        since: the event loop's time of the first refusal; 0 if there was no refusal.
-        rejected: whether a request was not sent, because its wait was too long.
-    """
-
-    __slots__ = (
-        "_limiter",
-        "limits",
-        "name",
-        "number",
-        "queued_at",
-        "refusal",
-        "rejected",
-        "requests",
-        "since",
-        "started",
-        "turn",
-    )
-
-    def __init__(self, limiter: Limiter, limits: Limits, name: str) -> None:
-        self._limiter = limiter
-        self.limits = limits
-        self.name = name
-        self.number = next(limiter._numbers)
-        self.requests = 0
-        self.refusal: MootError | None = None
-        self.since = self.started = self.queued_at = 0.0
-        self.turn: asyncio.Future[None] | None = None
-        self.rejected = False
-
-    async def __aenter__(self) -> None:
+    async def send(self, slot: Slot, call: Callable[[], Awaitable[T]]) -> T:
+        """Makes one request of a call that holds a place. If the endpoint refuses it or asks for a wait, calls wait."""
+        loop, refused = asyncio.get_running_loop(), None
+        slot.requests += 1
+        self.places.start(loop.time(), self._closed_until)
         try:
-            await self._limiter.enter(self)
-        except MootError:
-            self.rejected = True
+            result = await call()
+            refused, self._refusal = False, None
+            return result
+        except MootError as error:
+            now, wait = loop.time(), (error.retryable and error.retry_after) or 0.0
+            if wait > LONGEST_WAIT:
+                self._long_waits[slot.name] = now + wait, error  # other models or sources are not affected
+            elif wait:
+                self._closed_until = max(self._closed_until, now + wait * random.uniform(1.0, 1.1))
+            if refused := is_rate_limited(error) or None:
+                slot.since = slot.since if slot.refusal else now
+                slot.refusal = self._refusal = error
+                if seen := telemetry():
+                    seen.count_refusal(self.address, slot.name)
             raise
-        self.requests += 1
+        finally:
+            self.places.end(slot.started, loop.time(), refused)
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self._limiter.leave(self, error, answered=error is None)
+    async def pause(self, slot: Slot, refusal: MootError) -> None:
+        """Frees a refused call's place: at once if the endpoint asked for a wait, else after a while.
+
+        Raises:
+            WorldError: the call would wait longer than ``max_wait``.
+        """
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        wait = (
+            self._closed_until - now if refusal.retry_after else self.places.pause(slot.started, now, self._pausing + 1)
+        )
+        if now + wait > slot.since + slot.limits.max_wait:
+            raise timeout_error(refusal, slot.limits) from refusal
+        if not refusal.retry_after:
+            self._start_calls()  # there may be more places than before
+            self._pausing += 1
+            try:
+                await asyncio.sleep(wait)
+            finally:
+                self._pausing -= 1
+        self._held, slot.holds_place = self._held - 1, False
+        loop.call_soon(self._start_calls)  # first, the call itself may queue again
 
 
 def limiter(base_url: str) -> Limiter:
@@ -375,7 +350,6 @@ def limiter(base_url: str) -> Limiter:
 
     def make() -> Limiter:
         made = Limiter(base_url)
-        made.share = _join_endpoint(base_url, made)
         _limiters[:] = [*(reference for reference in _limiters if reference()), weakref.ref(made)]
         return made
 
@@ -429,23 +403,22 @@ async def with_retries(
         MootError: the error of the last request, or of the limiter if the call would wait too long. Its ``attempts``
             is the number of requests. Other errors of ``call``, and errors of ``before_repeat``, are raised unchanged.
     """
-    slot = gate.slot(limits, name)
     failures = 0
-    while True:
-        try:
-            async with slot:
-                return await call(), slot.requests
-        except MootError as error:
-            error.attempts = slot.requests
-            rate_limited, wait = is_rate_limited(error), error.retry_after
-            failures += not rate_limited
-            permanent = slot.rejected or not error.retryable or (wait or 0.0) > LONGEST_WAIT
-            if permanent or failures >= limits.attempts:
-                raise
+    async with gate.slot(limits, name) as slot:
+        while True:
+            try:
+                return await gate.send(slot, call), slot.requests
+            except MootError as error:
+                last, refused = error, is_rate_limited(error)
+                failures += not refused
+                if not error.retryable or (error.retry_after or 0.0) > LONGEST_WAIT or failures >= limits.attempts:
+                    raise
+            await gate.pause(slot, last) if refused else gate.leave(slot)
             if before_repeat is not None:
-                await before_repeat(error)
-        if not rate_limited:
-            await asyncio.sleep(backoff(failures) if wait is None else wait)
+                await before_repeat(last)
+            if not refused:
+                await asyncio.sleep(backoff(failures) if last.retry_after is None else last.retry_after)
+            await gate.enter(slot)
 
 
 def backoff(failures: int) -> float:

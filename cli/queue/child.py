@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, TextIO
+from typing import Any
 
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome, failed_outcome
@@ -24,9 +24,7 @@ from moot.core.callers import serving_callers
 from moot.core.config import usual_settings
 from moot.core.errors import MOST_OUTAGES, MootError, OutageCount, WorldError
 from moot.core.ledger import use_ledger
-from moot.core.limiter import share_endpoints
 from moot.core.postgres.connection import Postgres
-from moot.core.postgres.endpoints import SharedEndpoints
 from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.queued import QueuedBatch
 from moot.core.postgres.rows import QueuedRows
@@ -187,16 +185,7 @@ def main() -> None:
     url = first["queue"]
     use_ledger(lambda: PostgresLedger(Postgres(url)))
     with serving_callers(usual_settings(), any_model=True):
-        asyncio.run(_work(url, out))
-
-
-async def _work(url: str, out: TextIO) -> None:
-    """Runs rows, and shares the limits of model endpoints with the other processes of the queue."""
-    endpoints = SharedEndpoints(Postgres(url))
-    share_endpoints(endpoints.join)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(endpoints.work())
-        group.create_task(process_rows(QueueRowProcessor(QueuedRows(Postgres(url))).run_row, out))
+        asyncio.run(process_rows(QueueRowProcessor(QueuedRows(Postgres(url))).run_row, out))
 
 
 if __name__ == "__main__":

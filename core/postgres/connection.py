@@ -15,7 +15,7 @@ from moot.core.redaction import redact
 T = TypeVar("T")
 Job = Callable[[Any], T]
 
-VERSION = 4
+VERSION = 5
 """The version of moot's tables. Each change of the tables increases it, and tables of another version are refused."""
 PATIENCE = 120.0
 """Seconds for which a job is retried by default, for example if the server is unreachable or its disk is full."""
@@ -60,11 +60,6 @@ CREATE INDEX rows_of_batch ON moot.rows (batch, status);
 CREATE INDEX rows_running ON moot.rows (worker) WHERE status = 'running';
 CREATE INDEX rows_waiting ON moot.rows (touched) WHERE status = 'waiting';
 CREATE INDEX rows_to_collect ON moot.rows (batch) WHERE status IN ('done', 'failed') AND NOT collected;
-CREATE TABLE moot.endpoints (address text PRIMARY KEY, closed_until timestamptz NOT NULL DEFAULT 'epoch');
-CREATE TABLE moot.shares (
-    address text NOT NULL REFERENCES moot.endpoints ON DELETE CASCADE, holder text NOT NULL, most integer NOT NULL,
-    wanted integer NOT NULL, granted integer NOT NULL, seen timestamptz NOT NULL, PRIMARY KEY (address, holder)
-);
 CREATE TABLE moot.debates (
     number bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, id text NOT NULL UNIQUE, fingerprint text NOT NULL,
     version text NOT NULL, graph text NOT NULL, input text NOT NULL, settings text NOT NULL, status text NOT NULL,

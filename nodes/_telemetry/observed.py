@@ -53,7 +53,7 @@ def show_endpoints(instruments: Telemetry) -> None:
     def calls() -> Iterator[tuple[float, Mapping[str, Any]]]:
         counts = Counter[tuple[str, str]]()
         for gate in limiters():
-            for state, count in (("running", gate.running), ("waiting", gate.demand - gate.running)):
+            for state, count in (("running", gate.running), ("waiting", gate.waiting)):
                 counts[gate.address, state] += count
         for (address, state), count in counts.items():
             yield count, {**server_of(address), "moot.state": state}

@@ -45,7 +45,7 @@ def server() -> Iterator[Server]:
 def postgres(server: Server) -> Iterator[Postgres]:
     found = Postgres(server.url)
     found.prepare()
-    found.do(lambda cursor: cursor.execute("TRUNCATE moot.batches, moot.workers, moot.debates, moot.shares CASCADE"))
+    found.do(lambda cursor: cursor.execute("TRUNCATE moot.batches, moot.workers, moot.debates CASCADE"))
     yield found
     found.close()
 

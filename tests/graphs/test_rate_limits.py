@@ -1,33 +1,95 @@
-"""Debates on an endpoint that limits the calls per second and refuses further calls (HTTP 429)."""
+"""Debates on an endpoint that refuses calls (HTTP 429): no debate is lost, and most of what it accepts is used."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 from moot.graphs import load_graph
 
-from tests.benchmarks.latency import RULES, SETTINGS
-from tests.conftest import StartStub
+from tests.conftest import StartStub, StubEndpoint
 
-DEBATES = 8
+ROWS = 40
+LATENCY = 0.05
+"""The seconds of each call."""
 
 
-@pytest.mark.parametrize("retry_after", ["1", "none"])
-async def test_debates_finish_in_spite_of_rate_limits(start_stub: StartStub, retry_after: str) -> None:
-    """The number of refused calls is at most 15 per cent of the number of answered calls."""
-    stub = start_stub(RULES, latency_ms=20, bucket=20, bucket_size=10, retry_after=retry_after)
-    system = load_graph("tool_mad")
-    context = system.settings.model_validate({**SETTINGS, "embedder": "openai:stub-embedding"})
-    documents: list[Any] = await asyncio.gather(
-        *(system.graph.ainvoke({"claim": f"Resolution {i} says so."}, context=context) for i in range(DEBATES))
-    )
-    assert [document["status"] for document in documents] == ["done"] * DEBATES
+async def run_rows(rows: int = ROWS, system: str = "society_of_minds", **settings: Any) -> list[Any]:
+    """The documents of debates that run at once."""
+    found = load_graph(system)
+    context = found.settings.model_validate({"model": "openai:stub", **settings})
+    return await asyncio.gather(*(found.graph.ainvoke({"claim": f"Claim {i}."}, context=context) for i in range(rows)))
+
+
+async def seconds_of_rows() -> float:
+    """The seconds that 40 debates at once take; each must end with a verdict."""
+    started = time.perf_counter()
+    documents = await run_rows()
+    assert [document["status"] for document in documents] == ["done"] * ROWS
+    return time.perf_counter() - started
+
+
+def answered_and_refused(stub: StubEndpoint) -> tuple[int, int]:
+    """The numbers of calls that the endpoint has answered and refused. There are no other calls."""
     statuses = [call["status"] for call in stub.calls()]
     assert set(statuses) == {200, 429}
-    assert statuses.count(429) <= 0.15 * statuses.count(200)  # most refusals come at the start of the debates
+    return statuses.count(200), statuses.count(429)
+
+
+async def test_refusals_at_random_take_at_most_twice_the_time_of_their_requests(start_stub: StartStub) -> None:
+    """60% of the requests are refused whatever the load, without Retry-After. So each call takes 2.5 requests."""
+    start_stub(latency_ms=2.5 * 1000 * LATENCY)
+    slow = await seconds_of_rows()
+    stub = start_stub(latency_ms=1000 * LATENCY, rate_429=0.6, retry_after="none")
+    refused = await seconds_of_rows()
+    assert refused <= 2 * slow
+    answered, refusals = answered_and_refused(stub)
+    assert refusals > answered
+
+
+LIMITS: dict[str, dict[str, Any]] = {
+    "calls a second": {"bucket": 40, "bucket_size": 20},
+    "calls": {"concurrency_limit": 4, "over_limit": "reject"},
+}
+"""The options of endpoints that refuse calls beyond a limit."""
+
+
+@pytest.mark.parametrize(("limit", "a_second"), [("calls a second", 40), ("calls", 4 / LATENCY)])
+async def test_most_of_what_an_endpoint_accepts_is_used(start_stub: StartStub, limit: str, a_second: float) -> None:
+    """The endpoint accepts ``a_second`` calls a second."""
+    stub = start_stub(latency_ms=1000 * LATENCY, retry_after="none", **LIMITS[limit])
+    seconds = await seconds_of_rows()
+    answered, refused = answered_and_refused(stub)
+    assert seconds < 2 * answered / a_second
+    assert refused < 2 * answered
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+async def test_few_calls_are_refused_if_the_endpoint_asks_for_waits(start_stub: StartStub, limit: str) -> None:
+    stub = start_stub(latency_ms=1000 * LATENCY, retry_after="1", **LIMITS[limit])
+    await seconds_of_rows()
+    answered, refused = answered_and_refused(stub)
+    assert refused < answered
+
+
+async def test_no_request_is_sent_before_retry_after_is_over(start_stub: StartStub) -> None:
+    """With one call at a time, no request is on its way when the first one is refused."""
+    stub = start_stub([{"status": 429, "retry_after": "1", "times": 1}])
+    documents = await run_rows(3, max_concurrency=1)
+    assert [document["status"] for document in documents] == ["done"] * 3
+    first, *later = sorted(call["recv"] for call in stub.calls())
+    assert min(later) >= first + 1
+
+
+async def test_calls_end_after_max_wait_with_an_error_that_names_it(start_stub: StartStub) -> None:
+    """The endpoint refuses every request. Calls that were never sent end, too."""
+    stub = start_stub([{"status": 429}], retry_after="none")
+    documents = await run_rows(6, "standard_prompting", max_concurrency=2, max_wait=1)
+    errors = [document["error"] for document in documents]
+    assert {error["kind"] for error in errors} == {"rate_limited"}
+    assert all("waits at most 1 s (see the setting `max_wait`)" in error["detail"] for error in errors)
     attempts = [call["attempts"] for document in documents for call in document["calls"]]
-    # Each debate makes 12 calls for queries and answers, 18 for scores, and 1 for the verdict.
-    assert len(attempts) == 31 * DEBATES
-    assert sum(attempts) == len(stub.requests())
+    assert sum(attempts) == len(stub.calls()) < 100
+    assert 0 in attempts

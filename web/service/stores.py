@@ -1,4 +1,4 @@
-"""What all processes of a server with ``MOOT_DATABASE`` share: the ledger, the documents and the endpoints' limits."""
+"""What all processes of a server with ``MOOT_DATABASE`` share: the ledger and the documents."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Any
 
 from moot.core.errors import WorldError
 from moot.core.ledger import use_ledger
-from moot.core.limiter import share_endpoints
 from moot.core.postgres.connection import Postgres, queue_module
-from moot.core.postgres.endpoints import SharedEndpoints
 from moot.core.postgres.served import Heartbeat, ServedLedger
 from moot.core.redaction import redact
 from moot.web import debates
@@ -67,8 +65,6 @@ START_LOCK = StartLock()
 async def shared_stores(url: str) -> AsyncIterator[None]:
     """Context manager: inside it, this process stores its debates in a database that other processes also use.
 
-    The processes also share the limits of their endpoints.
-
     Args:
         url: the database's address.
 
@@ -81,16 +77,11 @@ async def shared_stores(url: str) -> AsyncIterator[None]:
     await asyncio.to_thread(presence.begin)
     reservations.process = presence.id
     ledger = use_ledger(lambda: ServedLedger(Postgres(url), presence.id))
-    endpoints = SharedEndpoints(Postgres(url))
-    share_endpoints(endpoints.join)
-    sharing = asyncio.create_task(endpoints.work())
     TABLE.is_shared = True
     try:
         with closing(Documents(Postgres(url))) as documents, debates.use_database(documents):
             yield
     finally:
         TABLE.is_shared = False
-        sharing.cancel()
-        await asyncio.to_thread(endpoints.close)
         await asyncio.to_thread(ledger.close)
         await asyncio.to_thread(presence.end)
