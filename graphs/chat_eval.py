@@ -11,13 +11,24 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from moot.nodes._runtime.budget import no_round_left, rounds_or_budget
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import RoundsSettings, agent_node, agents_needs, all_others, last_round, to_agents
-from moot.nodes._steps.compare import compare_node
-from moot.nodes._steps.summarise import summaries_of, summary_node, to_summariser
-from moot.nodes._steps.vote import conclude_node
+from moot.nodes import (
+    Debate,
+    DebateState,
+    Next,
+    RoundsSettings,
+    agent_node,
+    agents_needs,
+    all_others,
+    compare_node,
+    conclude_node,
+    last_round,
+    no_round_left,
+    rounds_or_budget,
+    summaries_of,
+    summary_node,
+    to_agents,
+    to_summariser,
+)
 from pydantic import Field
 
 

@@ -10,14 +10,27 @@ the most frequent answer of the last round is the verdict; a tie gives no verdic
 
 from __future__ import annotations
 
-from moot.nodes._cortex.weigh import WeighingSettings, graph_report, weigh_node, weighing_needs
-from moot.nodes._runtime.budget import no_round_left
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import Agents, agent_node, all_others, n_agents, to_agents
-from moot.nodes._steps.compare import agreed_answer, compare_node
-from moot.nodes._steps.reviewing import SCORE, review_node, score_answer, to_reviewers
-from moot.nodes._steps.vote import consensus_or_rounds, vote_node
+from moot.nodes import (
+    Agents,
+    Debate,
+    DebateState,
+    Next,
+    WeighingSettings,
+    agent_node,
+    agreed_answer,
+    all_others,
+    compare_node,
+    consensus_or_rounds,
+    graph_report,
+    n_agents,
+    no_round_left,
+    peer_score_node,
+    to_agents,
+    to_reviewers,
+    vote_node,
+    weigh_node,
+    weighing_needs,
+)
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -69,7 +82,7 @@ def debate(state: DebateState, settings: CortexSettings) -> Next:
 builder = Debate("cortex_debate", CortexSettings, weighing_needs)
 builder.add_node("answer", agent_node("cortex_debate/revise", confidence=True))
 builder.add_node("compare_answers", compare_node())
-builder.add_node("score_peers", review_node(score_answer, ("score",), SCORE))
+builder.add_node("score_peers", peer_score_node())
 builder.add_node("weigh_edges", weigh_node())
 builder.add_node("vote", vote_node(consensus_or_rounds, tie="none", report=graph_report))
 builder.begin(begin, ["answer"])

@@ -12,17 +12,24 @@ from __future__ import annotations
 from typing import Any
 
 from moot.graphs import load_graph
-from moot.nodes._records.entries import Task
-from moot.nodes._runtime.opening import Needs
-from moot.nodes._runtime.settings import Settings
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.debaters import debater_graph
-from moot.nodes._speakers.gate import GateSettings, gate_needs, gate_roles
-from moot.nodes._steps.compare import end_agreed_node
-from moot.nodes._steps.gate import debate_node, gate_node, stop_reason_without_debate, to_readers
-from moot.nodes._steps.responding import SINGLE_PROMPT
-from moot.nodes._steps.vote import vote_node
+from moot.nodes import (
+    Debate,
+    DebateState,
+    GateSettings,
+    Needs,
+    Next,
+    Settings,
+    Task,
+    debate_node,
+    debater_graph,
+    end_agreed_node,
+    gate_needs,
+    gate_node,
+    gate_roles,
+    stop_reason_without_debate,
+    to_readers,
+    vote_node,
+)
 
 
 class GatedSettings(GateSettings):
@@ -85,7 +92,7 @@ def gate(state: DebateState, settings: GatedSettings) -> Next:
 
 
 builder = Debate("gated", GatedSettings, needs, check)
-builder.add_node("reader", debater_graph(GatedSettings, SINGLE_PROMPT, "reader"))
+builder.add_node("reader", debater_graph(GatedSettings, "rag/answer", "reader"))
 builder.add_node("check_gate", gate_node())
 builder.add_node("agree", end_agreed_node(lambda settings: "consensus"))
 builder.add_node("vote", vote_node(stop_reason_without_debate))

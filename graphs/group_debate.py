@@ -12,24 +12,28 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from moot.nodes._runtime.budget import no_round_left, rounds_or_budget
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import (
+from moot.nodes import (
     Agents,
+    Debate,
+    DebateState,
+    Next,
     RoundsSettings,
     agent_node,
     agents_needs,
+    compare_node,
+    conclude_node,
     groups_of,
     join_node,
     last_round,
     n_agents,
+    no_round_left,
+    rounds_or_budget,
     same_group,
+    summaries_of,
+    summary_node,
     to_agents,
+    to_summariser,
 )
-from moot.nodes._steps.compare import compare_node
-from moot.nodes._steps.summarise import summaries_of, summary_node, to_summariser
-from moot.nodes._steps.vote import conclude_node
 from pydantic import Field
 
 

@@ -16,15 +16,23 @@ from __future__ import annotations
 
 from typing import Literal
 
-from moot.nodes._runtime.settings import PoolSettings, ask_person
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.pool import to_pool
-from moot.nodes._speakers.single import AGENT, SingleReaderSettings, single_needs
-from moot.nodes._steps.isolate import decide_by_origins_node, group_origins_node, origin_instructions, to_origins
-from moot.nodes._steps.person import human_review_node
-from moot.nodes._steps.responding import respond_node
-from moot.nodes._steps.retrieving import retrieve_node
+from moot.nodes import (
+    Debate,
+    DebateState,
+    Next,
+    PoolSettings,
+    SingleReaderSettings,
+    ask_person,
+    decide_by_origins_node,
+    group_origins_node,
+    human_review_node,
+    origin_instructions,
+    respond_node,
+    retrieve_node,
+    single_needs,
+    to_origins,
+    to_pool,
+)
 from pydantic import Field
 
 
@@ -42,7 +50,7 @@ class IsolateSettings(PoolSettings, SingleReaderSettings):
 
 def search(state: DebateState, settings: IsolateSettings) -> Next:
     """Routes to the search for the claim or, if the settings exclude a search, to the grouping of the given texts."""
-    return to_pool(state, settings, AGENT) if settings.searches else "group_origins"
+    return to_pool(state, settings) if settings.searches else "group_origins"
 
 
 def to_grouping(state: DebateState) -> Next:

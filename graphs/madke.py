@@ -17,19 +17,32 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from langgraph.graph import END, START
-from moot.nodes._runtime.budget import no_round_left
-from moot.nodes._runtime.graph import DebateGraph
-from moot.nodes._runtime.settings import SOURCES, Source
-from moot.nodes._runtime.state import DebaterState, DebateState, StepUpdate
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.pool import PoolDebateSettings, pool_needs, round_is_over, to_next_speakers, to_pool
-from moot.nodes._steps.compare import compare_node
-from moot.nodes._steps.person import human_review_node
-from moot.nodes._steps.responding import respond_node
-from moot.nodes._steps.retrieving import retrieve_node
-from moot.nodes._steps.select import select_node
-from moot.nodes._steps.summarise import agreement_node, all_agreed, summarise_node, undecided
-from moot.nodes._texts.show import without_web_titles
+from moot.nodes import (
+    SOURCES,
+    Debate,
+    DebateGraph,
+    DebaterState,
+    DebateState,
+    Next,
+    PoolDebateSettings,
+    Source,
+    StepUpdate,
+    agreement_node,
+    all_agreed,
+    compare_node,
+    human_review_node,
+    no_round_left,
+    pool_needs,
+    respond_node,
+    retrieve_node,
+    round_is_over,
+    select_node,
+    summarise_node,
+    to_next_speakers,
+    to_pool,
+    undecided,
+    without_web_titles,
+)
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------

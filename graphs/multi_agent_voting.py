@@ -6,10 +6,17 @@ the most frequent answer is the verdict; a tie goes to the earliest agent
 
 from __future__ import annotations
 
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import AgentsSettings, agent_node, agents_needs, all_others, to_agents
-from moot.nodes._steps.vote import conclude_node
+from moot.nodes import (
+    AgentsSettings,
+    Debate,
+    DebateState,
+    Next,
+    agent_node,
+    agents_needs,
+    all_others,
+    conclude_node,
+    to_agents,
+)
 
 
 def begin(state: DebateState, settings: AgentsSettings) -> Next:

@@ -11,13 +11,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from moot.nodes._runtime.budget import no_round_left
-from moot.nodes._runtime.state import DebaterState, DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import RoundsSettings, agent_node, agents_needs, all_others, to_agents
-from moot.nodes._steps.compare import agreed_answer, compare_node
-from moot.nodes._steps.vote import confidence_weight, consensus_or_rounds, vote_node
-from moot.nodes._texts.show import show_groups
+from moot.nodes import (
+    Debate,
+    DebaterState,
+    DebateState,
+    Next,
+    RoundsSettings,
+    agent_node,
+    agents_needs,
+    agreed_answer,
+    all_others,
+    compare_node,
+    confidence_weight,
+    consensus_or_rounds,
+    no_round_left,
+    show_groups,
+    to_agents,
+    vote_node,
+)
 from pydantic import Field
 
 

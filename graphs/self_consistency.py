@@ -7,17 +7,21 @@ the most frequent answer is the verdict; a tie goes to the earliest answer
 
 from __future__ import annotations
 
-from moot.nodes._records.entries import StopReason
-from moot.nodes._runtime.budget import calls_left
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import join_node
-from moot.nodes._speakers.single import AGENT, SingleAgentSettings, single_needs
-from moot.nodes._speakers.turns import new_turn, send_turn
-from moot.nodes._steps.compare import answers_of
-from moot.nodes._steps.responding import respond_node
-from moot.nodes._steps.vote import conclude_node
-from moot.nodes._texts.demonstrations import demonstrations_placeholder
+from moot.nodes import (
+    Debate,
+    DebateState,
+    Next,
+    SingleAgentSettings,
+    StopReason,
+    answers_of,
+    calls_left,
+    conclude_node,
+    demonstrations_placeholder,
+    join_node,
+    respond_node,
+    single_needs,
+    to_samples,
+)
 from pydantic import Field
 
 
@@ -55,10 +59,7 @@ def start_samples(state: DebateState, settings: SelfConsistencySettings) -> Next
     """
     taken = len(answers_of(state["turns"]))
     last = taken + (calls_left() if taken else 1) if settings.uses_budget else settings.samples
-    return [
-        send_turn("answer", state, {"name": AGENT, "sample": i}, new_turn(1, AGENT, number=i))
-        for i in range(taken + 1, last + 1)
-    ] or "conclude"
+    return to_samples(state, range(taken + 1, last + 1)) or "conclude"
 
 
 builder = Debate("self_consistency", SelfConsistencySettings, single_needs)

@@ -9,16 +9,24 @@ the judge decides from the whole debate
 
 from __future__ import annotations
 
-from moot.nodes._runtime.budget import no_round_left
-from moot.nodes._runtime.settings import SOURCES, Source
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.pool import PoolDebateSettings, pool_needs, round_is_over, to_next_speakers, to_pool
-from moot.nodes._steps.compare import compare_node
-from moot.nodes._steps.judging import judge_node
-from moot.nodes._steps.person import human_review_node
-from moot.nodes._steps.responding import respond_node
-from moot.nodes._steps.retrieving import retrieve_node
+from moot.nodes import (
+    SOURCES,
+    Debate,
+    DebateState,
+    Next,
+    PoolDebateSettings,
+    Source,
+    compare_node,
+    human_review_node,
+    judge_node,
+    no_round_left,
+    pool_needs,
+    respond_node,
+    retrieve_node,
+    round_is_over,
+    to_next_speakers,
+    to_pool,
+)
 from pydantic import Field
 
 

@@ -13,17 +13,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from moot.nodes._runtime.budget import no_round_left
-from moot.nodes._runtime.opening import Needs
-from moot.nodes._runtime.settings import Settings, ask_person
-from moot.nodes._runtime.state import DebaterState, DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.pool import to_next_speakers
-from moot.nodes._speakers.turns import SHARED_ROLES, Agent, fixed_speakers, needs_for
-from moot.nodes._steps.compare import answers_of, compare_node
-from moot.nodes._steps.judging import judge_node
-from moot.nodes._steps.moderating import moderate_node
-from moot.nodes._steps.responding import respond_node
+from moot.nodes import (
+    SHARED_ROLES,
+    Agent,
+    Debate,
+    DebaterState,
+    DebateState,
+    Needs,
+    Next,
+    Settings,
+    answers_of,
+    ask_person,
+    compare_node,
+    fixed_speakers,
+    judge_node,
+    moderate_node,
+    needs_for,
+    no_round_left,
+    respond_node,
+    to_next_speakers,
+)
 from pydantic import Field
 
 SIDES = ("affirmative", "negative")

@@ -15,21 +15,29 @@ from __future__ import annotations
 
 from typing import Literal
 
-from moot.nodes._runtime.budget import no_round_left
-from moot.nodes._runtime.opening import Needs
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.debaters import (
+from moot.nodes import (
+    Debate,
     DebaterSettings,
+    DebateState,
+    Needs,
+    Next,
+    RelevanceSettings,
+    agreed_answer,
+    answer_is_stable,
+    answer_relevance_node,
+    answers_of,
+    average_scores_node,
+    compare_node,
     debater_graph,
+    end_agreed_node,
+    faithfulness_node,
+    judge_node,
     needs_evidence,
     needs_of,
+    no_round_left,
     send_to_scoring,
     to_debaters,
 )
-from moot.nodes._steps.compare import agreed_answer, answers_of, average_scores_node, compare_node, end_agreed_node
-from moot.nodes._steps.judging import judge_node
-from moot.nodes._steps.score import RelevanceSettings, answer_is_stable, answer_relevance_node, faithfulness_node
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------

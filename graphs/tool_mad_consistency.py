@@ -13,13 +13,24 @@ from __future__ import annotations
 
 from typing import Literal
 
-from moot.nodes._runtime.budget import no_round_left
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.debaters import DebaterSettings, debater_graph, needs_of, send_to_scoring, to_debaters
-from moot.nodes._steps.compare import agreed_answer, average_scores_node, compare_node, end_agreed_node
-from moot.nodes._steps.judging import judge_node
-from moot.nodes._steps.score import consistency_node, similarity_node
+from moot.nodes import (
+    Debate,
+    DebaterSettings,
+    DebateState,
+    Next,
+    agreed_answer,
+    average_scores_node,
+    compare_node,
+    consistency_node,
+    debater_graph,
+    end_agreed_node,
+    judge_node,
+    needs_of,
+    no_round_left,
+    send_to_scoring,
+    similarity_node,
+    to_debaters,
+)
 from pydantic import Field
 
 

@@ -23,11 +23,17 @@ from __future__ import annotations
 from moot.graphs.proclaim.court import court_graph
 from moot.graphs.proclaim.negotiation import negotiation_graph
 from moot.graphs.proclaim.panel import panel_graph
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import join_node
-from moot.nodes._trial.courtroom import TrialSettings, to_debates, trial_needs
-from moot.nodes._trial.panel import check_trial_task, decide_node
+from moot.nodes import (
+    Debate,
+    DebateState,
+    Next,
+    TrialSettings,
+    check_trial_task,
+    decide_node,
+    join_node,
+    to_debates,
+    trial_needs,
+)
 
 
 class ProclaimSettings(TrialSettings):

@@ -116,6 +116,10 @@ class GateSettings(EvidenceSettings):
 def gate_roles(settings: GateSettings, debate: Settings) -> set[str]:
     """The roles that may have a model of their own, in the gate and in the debate.
 
+    Args:
+        settings: the gate's settings.
+        debate: the debate's settings.
+
     Raises:
         ValueError: an agent of the gate has the same name as a role in the debate.
     """

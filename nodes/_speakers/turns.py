@@ -95,6 +95,9 @@ def fixed_speakers(*names: str) -> Any:
 
     A speaker without a name gets the name for its position. The validator does not check the number of speakers; the
     field must do this.
+
+    Args:
+        names: the names.
     """
 
     def add_names(given: Any) -> Any:

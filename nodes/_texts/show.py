@@ -189,6 +189,9 @@ def show_heard(turns: Iterable[Turn]) -> str:
     """Summaries of the last round, and reviews of the speaker's answer, under headings.
 
     Turns with another ``outcome`` than ``ok`` are not shown. The text is empty if nothing is left to show.
+
+    Args:
+        turns: turns with a summary or a review.
     """
     usable = [turn for turn in turns if turn.get("outcome") == "ok"]
     summaries = [as_data("summary", str(turn["summary"]), by=turn["agent"]) for turn in usable if "summary" in turn]
