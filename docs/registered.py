@@ -33,7 +33,16 @@ SIDE_BY_SIDE = {
 """The columns of the two tables of systems, each with its key in ``systems.jsonl``."""
 API = ("nodes", "graphs", "retrievers", "prompts", "evals")
 """The packages with a page in docs/api."""
-KINDS = ("Classes", "Settings", "State and results", "Nodes", "Steps as functions", "Edges", "Functions", "Types and values")
+KINDS = (
+    "Classes",
+    "Settings",
+    "State and results",
+    "Nodes",
+    "Steps as functions",
+    "Edges",
+    "Functions",
+    "Types and values",
+)
 """The sections of a package's page."""
 KEYS = runpy.run_path(str(ROOT / "docs/state_keys.py"))
 """The globals of docs/state_keys.py, which finds the state keys of nodes."""

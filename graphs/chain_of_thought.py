@@ -6,6 +6,7 @@ its answer is the verdict
 
 from __future__ import annotations
 
+from langgraph.graph import START
 from moot.nodes import (
     Debate,
     SingleAgentSettings,
@@ -19,7 +20,7 @@ from moot.nodes import (
 builder = Debate("chain_of_thought", SingleAgentSettings, single_needs)
 builder.add_node("answer", respond_node("chain_of_thought/answer", more=demonstrations_placeholder(steps=True)))
 builder.add_node("conclude", conclude_node("single_pass"))
-builder.begin(to_agent, ["answer"])
+builder.add_conditional_edges(START, to_agent, ["answer"])
 builder.add_edge("answer", "conclude")
-builder.verdict_from("conclude")
+builder.add_verdict("conclude")
 graph = builder.compile(name="Chain of thought")

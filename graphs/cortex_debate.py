@@ -18,7 +18,6 @@ from moot.nodes import (
     WeighingSettings,
     agent_node,
     agreed_answer,
-    all_others,
     compare_node,
     consensus_or_rounds,
     graph_report,
@@ -53,11 +52,6 @@ class CortexSettings(WeighingSettings):
 # --- edges ----------------------------------------------------------------------------------------------------------
 
 
-def begin(state: DebateState, settings: CortexSettings) -> Next:
-    """Starts round 0, in which all agents answer independently."""
-    return to_agents("answer", state, settings, all_others, first=0)
-
-
 def consensus(state: DebateState, settings: CortexSettings) -> Next:
     """Routes to the vote if all agree, or if the rounds or the budget are used up; else to the weighing of the agents.
 
@@ -72,9 +66,14 @@ def consensus(state: DebateState, settings: CortexSettings) -> Next:
 
 
 def debate(state: DebateState, settings: CortexSettings) -> Next:
-    """Starts the next round, in which every agent hears the agents that the newest debating graph keeps for it."""
-    kept = state["graphs"][-1]["kept"]
-    return to_agents("answer", state, settings, lambda name, names: kept[name], own=False)
+    """Starts the next round, from round 0. Every agent hears the agents that the newest debating graph keeps for it.
+
+    There is no graph before round 0, in which all agents answer independently.
+    """
+    graphs = state["graphs"]
+    return to_agents(
+        "answer", state, settings, lambda name, names: graphs[-1]["kept"][name] if graphs else [], first=0, own=False
+    )
 
 
 # --- the graph ------------------------------------------------------------------------------------------------------
@@ -85,11 +84,10 @@ builder.add_node("compare_answers", compare_node())
 builder.add_node("score_peers", peer_score_node())
 builder.add_node("weigh_edges", weigh_node())
 builder.add_node("vote", vote_node(consensus_or_rounds, tie="none", report=graph_report))
-builder.begin(begin, ["answer"])
-builder.rounds(debate, ["answer"])
+builder.add_round(debate, ["answer"])
 builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", consensus, ["score_peers", "weigh_edges", "vote"])
 builder.add_edge("score_peers", "weigh_edges")
 builder.add_conditional_edges("weigh_edges", debate, ["answer"])
-builder.verdict_from("vote")
+builder.add_verdict("vote")
 graph = builder.compile(name="CortexDebate")

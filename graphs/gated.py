@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from langgraph.graph import START
 from moot.graphs import load_graph
 from moot.nodes import (
+    SINGLE_PROMPT,
     Debate,
     DebateState,
     GateSettings,
@@ -92,15 +94,15 @@ def gate(state: DebateState, settings: GatedSettings) -> Next:
 
 
 builder = Debate("gated", GatedSettings, needs, check)
-builder.add_node("reader", debater_graph(GatedSettings, "rag/answer", "reader"))
+builder.add_node("reader", debater_graph(GatedSettings, SINGLE_PROMPT, "reader"))
 builder.add_node("check_gate", gate_node())
 builder.add_node("agree", end_agreed_node(lambda settings: "consensus"))
 builder.add_node("vote", vote_node(stop_reason_without_debate))
 builder.add_node("debate", debate_node(inner_debate, lambda settings: settings.when != "never"))
-builder.begin(to_readers, ["reader"])
+builder.add_conditional_edges(START, to_readers, ["reader"])
 builder.add_edge("reader", "check_gate")
 builder.add_conditional_edges("check_gate", gate, ["agree", "vote", "debate"])
-builder.verdict_from("agree")
-builder.verdict_from("vote")
-builder.verdict_from("debate")
+builder.add_verdict("agree")
+builder.add_verdict("vote")
+builder.add_verdict("debate")
 graph = builder.compile(name="Debate behind a gate")

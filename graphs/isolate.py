@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from langgraph.graph import START
 from moot.nodes import (
     Debate,
     DebateState,
@@ -64,9 +65,10 @@ builder.add_node("review_evidence", human_review_node("evidence"))
 builder.add_node("group_origins", group_origins_node())
 builder.add_node("answer", respond_node("isolate/answer", more=origin_instructions))
 builder.add_node("decide", decide_by_origins_node())
-builder.begin(search, ["retrieve", "group_origins"])
-builder.begin(to_grouping, ["group_origins"], after="retrieve", reviewed="review_evidence")
+builder.add_conditional_edges(START, search, ["retrieve", "group_origins"])
+builder.add_edge("retrieve", "review_evidence")
+builder.add_conditional_edges("review_evidence", to_grouping, ["group_origins"])
 builder.add_conditional_edges("group_origins", to_origins, ["answer"])
 builder.add_edge("answer", "decide")
-builder.verdict_from("decide")
+builder.add_verdict("decide")
 graph = builder.compile(name="Isolated reading")

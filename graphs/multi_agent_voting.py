@@ -6,6 +6,7 @@ the most frequent answer is the verdict; a tie goes to the earliest agent
 
 from __future__ import annotations
 
+from langgraph.graph import START
 from moot.nodes import (
     AgentsSettings,
     Debate,
@@ -27,7 +28,7 @@ def begin(state: DebateState, settings: AgentsSettings) -> Next:
 builder = Debate("multi_agent_voting", AgentsSettings, agents_needs)
 builder.add_node("answer", agent_node(then=None))
 builder.add_node("vote", conclude_node("single_pass"))
-builder.begin(begin, ["answer"])
+builder.add_conditional_edges(START, begin, ["answer"])
 builder.add_edge("answer", "vote")
-builder.verdict_from("vote")
+builder.add_verdict("vote")
 graph = builder.compile(name="Multi-agent voting")

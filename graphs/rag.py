@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from langgraph.graph import START
 from moot.nodes import (
+    SINGLE_PROMPT,
     SOURCES,
     Debate,
     DebateState,
@@ -48,10 +50,11 @@ def search(state: DebateState, settings: RagSettings) -> Next:
 builder = Debate("rag", RagSettings, single_needs)
 builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("review_evidence", human_review_node("evidence"))
-builder.add_node("answer", respond_node("rag/answer"))
+builder.add_node("answer", respond_node(SINGLE_PROMPT))
 builder.add_node("conclude", conclude_node("single_pass"))
-builder.begin(search, ["retrieve", "answer"])
-builder.begin(to_agent, ["answer"], after="retrieve", reviewed="review_evidence")
+builder.add_conditional_edges(START, search, ["retrieve", "answer"])
+builder.add_edge("retrieve", "review_evidence")
+builder.add_conditional_edges("review_evidence", to_agent, ["answer"])
 builder.add_edge("answer", "conclude")
-builder.verdict_from("conclude")
+builder.add_verdict("conclude")
 graph = builder.compile(name="RAG")

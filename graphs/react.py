@@ -10,6 +10,7 @@ The loop is LangChain's agent. Every tool call is recorded as a turn, and its re
 
 from __future__ import annotations
 
+from langgraph.graph import START
 from moot.nodes import (
     SOURCES,
     Debate,
@@ -47,8 +48,8 @@ builder = Debate("react", ReactSettings, single_needs)
 builder.add_node("agent", tool_agent(ReactSettings))
 builder.add_node("answer", respond_node("react/answer", more=show_steps))
 builder.add_node("conclude", conclude_node(lambda state, settings: state["stop_reason"] or "single_pass"))
-builder.begin(to_tool_agent, ["agent"])
+builder.add_conditional_edges(START, to_tool_agent, ["agent"])
 builder.add_conditional_edges("agent", after_tool_agent, ["answer", "conclude"])
 builder.add_edge("answer", "conclude")
-builder.verdict_from("conclude")
+builder.add_verdict("conclude")
 graph = builder.compile(name="ReAct")

@@ -7,6 +7,7 @@ the most frequent answer is the verdict; a tie goes to the earliest answer
 
 from __future__ import annotations
 
+from langgraph.graph import START
 from moot.nodes import (
     Debate,
     DebateState,
@@ -67,8 +68,8 @@ builder.add_node("answer", respond_node("chain_of_thought/answer", more=demonstr
 builder.add_node("gather_samples", join_node())
 # With `max_calls` equal to `samples`, no call is left for comparing free-text answers.
 builder.add_node("conclude", conclude_node(stop_reason, by_text=lambda s: s.uses_budget or s.samples == s.max_calls))
-builder.begin(start_samples, ["answer"])
+builder.add_conditional_edges(START, start_samples, ["answer"])
 builder.add_edge("answer", "gather_samples")
 builder.add_conditional_edges("gather_samples", start_samples, ["answer", "conclude"])
-builder.verdict_from("conclude")
+builder.add_verdict("conclude")
 graph = builder.compile(name="Self-consistency").with_config(recursion_limit=1_000_000)  # a budget may need many steps

@@ -9,6 +9,7 @@ the judge decides from the whole debate
 
 from __future__ import annotations
 
+from langgraph.graph import START
 from moot.nodes import (
     SOURCES,
     Debate,
@@ -57,10 +58,10 @@ builder.add_node("review_evidence", human_review_node("evidence"))
 builder.add_node("argue", respond_node("standard_mad/argue"))
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("judge", judge_node())
-builder.begin(search, ["retrieve", "argue"])
-builder.rounds(next_speaker, ["argue"])
-builder.begin(next_speaker, ["argue"], after="retrieve", reviewed="review_evidence")
+builder.add_conditional_edges(START, search, ["retrieve", "argue"])
+builder.add_edge("retrieve", "review_evidence")
+builder.add_round(next_speaker, ["argue"], after="review_evidence")
 builder.add_edge("argue", "compare_answers")
 builder.add_conditional_edges("compare_answers", next_speaker, ["argue", "judge"])
-builder.verdict_from("judge", reviewed=True)
+builder.add_verdict("judge", on_question="judge")
 graph = builder.compile(name="Standard MAD")

@@ -121,6 +121,7 @@ from ._steps.reader import ReaderInput as ReaderInput
 from ._steps.reader import ReaderState as ReaderState
 from ._steps.reader import keep_supported_node as keep_supported_node
 from ._steps.reader import read_debate_node as read_debate_node
+from ._steps.responding import SINGLE_PROMPT as SINGLE_PROMPT
 from ._steps.responding import respond as respond
 from ._steps.responding import respond_node as respond_node
 from ._steps.retrieving import retrieve as retrieve
