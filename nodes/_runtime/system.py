@@ -126,10 +126,14 @@ class Debate(DebateGraph):
         """
         if end_key == END:
             raise ValueError(f"add_verdict({start_key!r}) ends the debate, not an edge to END")
-        if start_key == START:
-            return self._add_route(OPEN, lambda state: end_key, [end_key])
-        super().add_edge(start_key, end_key)
-        return self
+        if start_key != START:
+            super().add_edge(start_key, end_key)
+            return self
+
+        def begin(state: Any) -> str:
+            return end_key
+
+        return self._add_route(OPEN, begin, [end_key])
 
     def add_conditional_edges(  # type: ignore[override]
         self, source: str, path: Router, path_map: Sequence[str] | Mapping[Any, str] | None = None
