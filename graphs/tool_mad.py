@@ -29,11 +29,11 @@ from moot.nodes import (
     average_scores_node,
     compare_node,
     debater_graph,
+    debaters_needs,
     end_agreed_node,
     faithfulness_node,
     judge_node,
     needs_evidence,
-    needs_of,
     no_round_left,
     send_to_scoring,
     to_debaters,
@@ -70,7 +70,7 @@ class ToolMadSettings(DebaterSettings, RelevanceSettings):
 def needs(settings: ToolMadSettings) -> Needs:
     """The resources that a debate with these settings needs."""
     scored = settings.scoring == "on"
-    return needs_of(settings, "judge", *(["scorer"] if scored else []), encoder=scored)
+    return debaters_needs(settings, "judge", *(["scorer"] if scored else []), encoder=scored)
 
 
 SCORES = ("faithfulness", "answer_relevance")

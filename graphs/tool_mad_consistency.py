@@ -23,9 +23,9 @@ from moot.nodes import (
     compare_node,
     consistency_node,
     debater_graph,
+    debaters_needs,
     end_agreed_node,
     judge_node,
-    needs_of,
     no_round_left,
     send_to_scoring,
     similarity_node,
@@ -66,7 +66,7 @@ def to_scoring(state: DebateState) -> Next:
     return send_to_scoring(state, "consistency")
 
 
-builder = Debate("tool_mad_consistency", ConsistencySettings, lambda settings: needs_of(settings, "judge"))
+builder = Debate("tool_mad_consistency", ConsistencySettings, lambda settings: debaters_needs(settings, "judge"))
 builder.add_node("debater", debater_graph(ConsistencySettings))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("choose_similarity", similarity_node())

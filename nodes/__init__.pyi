@@ -74,8 +74,8 @@ from ._speakers.agents import to_agents as to_agents
 from ._speakers.debaters import Debater as Debater
 from ._speakers.debaters import DebaterSettings as DebaterSettings
 from ._speakers.debaters import debater_graph as debater_graph
+from ._speakers.debaters import debaters_needs as debaters_needs
 from ._speakers.debaters import needs_evidence as needs_evidence
-from ._speakers.debaters import needs_of as needs_of
 from ._speakers.debaters import send_to_scoring as send_to_scoring
 from ._speakers.debaters import to_debaters as to_debaters
 from ._speakers.gate import GateSettings as GateSettings

@@ -97,7 +97,7 @@ class DebaterSettings(EvidenceSettings):
         return {}
 
 
-def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> Needs:
+def debaters_needs(settings: DebaterSettings, *roles: str, encoder: bool = False) -> Needs:
     """The resources that debaters and further roles need.
 
     Args:
