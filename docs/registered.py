@@ -13,7 +13,7 @@ import json
 import runpy
 from importlib import import_module
 from pathlib import Path
-from typing import Any, is_typeddict
+from typing import Any, get_origin, is_typeddict
 
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, SYSTEMS, graph_path
 from pydantic import BaseModel
@@ -33,7 +33,16 @@ SIDE_BY_SIDE = {
 """The columns of the two tables of systems, each with its key in ``systems.jsonl``."""
 API = ("nodes", "graphs", "retrievers", "prompts", "evals")
 """The packages with a page in docs/api."""
-KINDS = ("Classes", "Settings", "State and results", "Nodes", "Steps as functions", "Functions", "Values")
+KINDS = (
+    "Classes",
+    "Settings",
+    "State and results",
+    "Nodes",
+    "Steps as functions",
+    "Edges",
+    "Functions",
+    "Types and values",
+)
 """The sections of a package's page."""
 KEYS = runpy.run_path(str(ROOT / "docs/state_keys.py"))
 """The globals of docs/state_keys.py, which finds the state keys of nodes."""
@@ -64,12 +73,17 @@ def own_settings(name: str) -> str:
 
 def section_of(value: Any) -> str:
     """The section of a package's page for a public object."""
+    if get_origin(value) is not None:
+        return "Types and values"
     if inspect.isclass(value):
         return "Settings" if issubclass(value, BaseModel) else "State and results" if is_typeddict(value) else "Classes"
     if not callable(value):
-        return "Values"
-    if inspect.signature(value).return_annotation == "Node":
+        return "Types and values"
+    returned = str(inspect.signature(value).return_annotation)
+    if returned == "Node":
         return "Nodes"
+    if "Send" in returned:
+        return "Edges"
     return "Steps as functions" if inspect.iscoroutinefunction(value) else "Functions"
 
 

@@ -40,8 +40,18 @@ EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {
 }
 """The calls of factories that have required arguments, or whose keys depend on their arguments. Each call is a row of
 the table, with the arguments that make the node."""
-ANY_GRAPH = ("graph_node(graph)", "the graph's required input keys", "its other input keys", "its output keys")
-"""The row of `graph_node`, whose keys are those of another graph."""
+OTHER_GRAPHS = ("moot.nodes._claims", "moot.nodes._steps.reader")
+"""Modules whose nodes work on other states than a debate's; their keys are not in the table."""
+WHOLE_GRAPHS = {
+    "graph_node": ("`graph_node(graph)`", "the graph's required input keys", "its other input keys", "its output keys"),
+    "debate_node": (
+        "`debate_node(inner, may_follow)`",
+        "`claim`, `depth`, `evidence`, `metrics`, `task`",
+        "-",
+        "keys of the other debate's document",
+    ),
+}
+"""The rows of the factories whose nodes run another graph. The keys that they write are keys of that graph."""
 UNKNOWN = object()
 """The value of an expression that cannot be resolved."""
 
@@ -61,11 +71,15 @@ class Keys:
 
 
 def factories() -> dict[str, Callable[..., Node]]:
-    """The public functions that return a node, except `graph_node`."""
+    """The public functions that return a node of a debate, except those in `WHOLE_GRAPHS`."""
     nodes = import_module("moot.nodes")
     named = {name: getattr(nodes, name) for name in nodes.__all__ if inspect.isfunction(getattr(nodes, name))}
     made = {name: function for name, function in named.items() if _returns_node(function)}
-    return {name: function for name, function in made.items() if name != "graph_node"}
+    return {
+        name: function
+        for name, function in made.items()
+        if name not in WHOLE_GRAPHS and not function.__module__.startswith(OTHER_GRAPHS)
+    }
 
 
 def _returns_node(function: Any) -> bool:
@@ -96,7 +110,7 @@ def section() -> str:
         (f"`{call}`", *(", ".join(f"`{key}`" for key in sorted(part)) or "-" for part in key_sets(keys)))
         for call, keys in rows().items()
     ]
-    cells = sorted([*cells, (f"`{ANY_GRAPH[0]}`", *ANY_GRAPH[1:])])
+    cells = sorted([*cells, *WHOLE_GRAPHS.values()])
     head = [("node", "reads", "reads if present", "writes"), ("---",) * 4]
     return "\n".join([ABOUT, "", *(f"| {' | '.join(row)} |" for row in [*head, *cells])])
 

@@ -16,6 +16,7 @@ from typing import Any
 from moot.nodes import (
     Debate,
     DebateState,
+    Next,
     RoundsSettings,
     agent_node,
     agents_needs,
@@ -30,7 +31,7 @@ from moot.nodes import (
 )
 
 
-def another_round(state: DebateState, settings: RoundsSettings) -> Any:
+def another_round(state: DebateState, settings: RoundsSettings) -> Next:
     """Routes to the vote if all agree, or if the rounds or the budget are used up; else starts the next round."""
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
@@ -46,11 +47,10 @@ builder = Debate("ring", RoundsSettings, agents_needs)
 builder.add_node("answer", agent_node(confidence=True))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("vote", vote_node(consensus_or_rounds, weigh=weight))
-builder.begin(another_round, ["answer"])
-builder.rounds(another_round, ["answer"])
+builder.add_round(another_round, ["answer"])
 builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
-builder.verdict_from("vote")
+builder.add_verdict("vote")
 graph = builder.compile(name="Ring")
 
 

@@ -11,13 +11,24 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from moot.nodes._runtime.budget import no_round_left, rounds_or_budget
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import RoundsSettings, agent_node, agents_needs, all_others, last_round, to_agents
-from moot.nodes._steps.compare import compare_node
-from moot.nodes._steps.summarise import summaries_of, summary_node, to_summariser
-from moot.nodes._steps.vote import conclude_node
+from moot.nodes import (
+    Debate,
+    DebateState,
+    Next,
+    RoundsSettings,
+    agent_node,
+    agents_needs,
+    all_others,
+    compare_node,
+    conclude_node,
+    last_round,
+    no_round_left,
+    rounds_or_budget,
+    summaries_of,
+    summary_node,
+    to_agents,
+    to_summariser,
+)
 from pydantic import Field
 
 
@@ -46,10 +57,9 @@ builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("summarise", summary_node())
 builder.add_node("vote", conclude_node(rounds_or_budget))
-builder.begin(start_round, ["answer"])
-builder.rounds(start_round, ["answer"])
+builder.add_round(start_round, ["answer"])
 builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", after_round, ["summarise", "vote"])
 builder.add_conditional_edges("summarise", start_round, ["answer"])
-builder.verdict_from("vote")
+builder.add_verdict("vote")
 graph = builder.compile(name="ChatEval")

@@ -10,14 +10,26 @@ the most frequent answer of the last round is the verdict; a tie gives no verdic
 
 from __future__ import annotations
 
-from moot.nodes._cortex.weigh import WeighingSettings, graph_report, weigh_node, weighing_needs
-from moot.nodes._runtime.budget import no_round_left
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import Agents, agent_node, all_others, n_agents, to_agents
-from moot.nodes._steps.compare import agreed_answer, compare_node
-from moot.nodes._steps.reviewing import SCORE, review_node, score_answer, to_reviewers
-from moot.nodes._steps.vote import consensus_or_rounds, vote_node
+from moot.nodes import (
+    Agents,
+    Debate,
+    DebateState,
+    Next,
+    WeighingSettings,
+    agent_node,
+    agreed_answer,
+    compare_node,
+    consensus_or_rounds,
+    graph_report,
+    n_agents,
+    no_round_left,
+    peer_score_node,
+    to_agents,
+    to_reviewers,
+    vote_node,
+    weigh_node,
+    weighing_needs,
+)
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -40,11 +52,6 @@ class CortexSettings(WeighingSettings):
 # --- edges ----------------------------------------------------------------------------------------------------------
 
 
-def begin(state: DebateState, settings: CortexSettings) -> Next:
-    """Starts round 0, in which all agents answer independently."""
-    return to_agents("answer", state, settings, all_others, first=0)
-
-
 def consensus(state: DebateState, settings: CortexSettings) -> Next:
     """Routes to the vote if all agree, or if the rounds or the budget are used up; else to the weighing of the agents.
 
@@ -59,9 +66,14 @@ def consensus(state: DebateState, settings: CortexSettings) -> Next:
 
 
 def debate(state: DebateState, settings: CortexSettings) -> Next:
-    """Starts the next round, in which every agent hears the agents that the newest debating graph keeps for it."""
-    kept = state["graphs"][-1]["kept"]
-    return to_agents("answer", state, settings, lambda name, names: kept[name], own=False)
+    """Starts the next round, from round 0. Every agent hears the agents that the newest debating graph keeps for it.
+
+    There is no graph before round 0, in which all agents answer independently.
+    """
+    graphs = state["graphs"]
+    return to_agents(
+        "answer", state, settings, lambda name, names: graphs[-1]["kept"][name] if graphs else [], first=0, own=False
+    )
 
 
 # --- the graph ------------------------------------------------------------------------------------------------------
@@ -69,14 +81,13 @@ def debate(state: DebateState, settings: CortexSettings) -> Next:
 builder = Debate("cortex_debate", CortexSettings, weighing_needs)
 builder.add_node("answer", agent_node("cortex_debate/revise", confidence=True))
 builder.add_node("compare_answers", compare_node())
-builder.add_node("score_peers", review_node(score_answer, ("score",), SCORE))
+builder.add_node("score_peers", peer_score_node())
 builder.add_node("weigh_edges", weigh_node())
 builder.add_node("vote", vote_node(consensus_or_rounds, tie="none", report=graph_report))
-builder.begin(begin, ["answer"])
-builder.rounds(debate, ["answer"])
+builder.add_round(debate, ["answer"])
 builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", consensus, ["score_peers", "weigh_edges", "vote"])
 builder.add_edge("score_peers", "weigh_edges")
 builder.add_conditional_edges("weigh_edges", debate, ["answer"])
-builder.verdict_from("vote")
+builder.add_verdict("vote")
 graph = builder.compile(name="CortexDebate")

@@ -13,17 +13,22 @@ Quotes and claims that the text does not support are dropped; the output lists t
 from __future__ import annotations
 
 from langgraph.graph import END, START
-from moot.nodes._claims.state import ClaimSettings, ClaimsInput, ClaimsOutput, ClaimsState, PartResults, PartState
-from moot.nodes._claims.steps import (
+from moot.nodes import (
+    ClaimSettings,
+    ClaimsInput,
+    ClaimsOutput,
+    ClaimsState,
+    DebateGraph,
+    PartResults,
+    PartState,
     extract_claims_node,
-    finish_node,
+    finish_claims_node,
     join_duplicates_node,
     rate_claims_node,
     read_text_node,
     rewrite_claims_node,
     to_parts,
 )
-from moot.nodes._runtime.graph import DebateGraph
 
 part = DebateGraph(ClaimSettings, PartState, output_schema=PartResults)
 part.add_node("extract_claims", extract_claims_node())
@@ -38,7 +43,7 @@ builder = DebateGraph(ClaimSettings, ClaimsState, input_schema=ClaimsInput, outp
 builder.add_node("read_text", read_text_node())
 builder.add_node("part", part.compile(name="part"))
 builder.add_node("join_duplicates", join_duplicates_node())
-builder.add_node("close", finish_node())
+builder.add_node("close", finish_claims_node())
 builder.add_edge(START, "read_text")
 builder.add_conditional_edges("read_text", to_parts, ["part", "close"])
 builder.add_edge("part", "join_duplicates")

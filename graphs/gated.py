@@ -11,18 +11,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from langgraph.graph import START
 from moot.graphs import load_graph
-from moot.nodes._records.entries import Task
-from moot.nodes._runtime.opening import Needs
-from moot.nodes._runtime.settings import Settings
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.debaters import debater_graph
-from moot.nodes._speakers.gate import GateSettings, gate_needs, gate_roles
-from moot.nodes._steps.compare import end_agreed_node
-from moot.nodes._steps.gate import debate_node, gate_node, stop_reason_without_debate, to_readers
-from moot.nodes._steps.responding import SINGLE_PROMPT
-from moot.nodes._steps.vote import vote_node
+from moot.nodes import (
+    SINGLE_PROMPT,
+    Debate,
+    DebateState,
+    GateSettings,
+    Needs,
+    Next,
+    Settings,
+    Task,
+    debate_node,
+    debater_graph,
+    end_agreed_node,
+    gate_needs,
+    gate_node,
+    gate_roles,
+    stop_reason_without_debate,
+    to_readers,
+    vote_node,
+)
 
 
 class GatedSettings(GateSettings):
@@ -90,10 +99,10 @@ builder.add_node("check_gate", gate_node())
 builder.add_node("agree", end_agreed_node(lambda settings: "consensus"))
 builder.add_node("vote", vote_node(stop_reason_without_debate))
 builder.add_node("debate", debate_node(inner_debate, lambda settings: settings.when != "never"))
-builder.begin(to_readers, ["reader"])
+builder.add_conditional_edges(START, to_readers, ["reader"])
 builder.add_edge("reader", "check_gate")
 builder.add_conditional_edges("check_gate", gate, ["agree", "vote", "debate"])
-builder.verdict_from("agree")
-builder.verdict_from("vote")
-builder.verdict_from("debate")
+builder.add_verdict("agree")
+builder.add_verdict("vote")
+builder.add_verdict("debate")
 graph = builder.compile(name="Debate behind a gate")

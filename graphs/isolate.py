@@ -16,15 +16,24 @@ from __future__ import annotations
 
 from typing import Literal
 
-from moot.nodes._runtime.settings import PoolSettings, ask_person
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.pool import to_pool
-from moot.nodes._speakers.single import AGENT, SingleReaderSettings, single_needs
-from moot.nodes._steps.isolate import decide_by_origins_node, group_origins_node, origin_instructions, to_origins
-from moot.nodes._steps.person import human_review_node
-from moot.nodes._steps.responding import respond_node
-from moot.nodes._steps.retrieving import retrieve_node
+from langgraph.graph import START
+from moot.nodes import (
+    Debate,
+    DebateState,
+    Next,
+    PoolSettings,
+    SingleReaderSettings,
+    ask_person,
+    decide_by_origins_node,
+    group_origins_node,
+    human_review_node,
+    origin_instructions,
+    respond_node,
+    retrieve_node,
+    single_needs,
+    to_origins,
+    to_pool,
+)
 from pydantic import Field
 
 
@@ -42,7 +51,7 @@ class IsolateSettings(PoolSettings, SingleReaderSettings):
 
 def search(state: DebateState, settings: IsolateSettings) -> Next:
     """Routes to the search for the claim or, if the settings exclude a search, to the grouping of the given texts."""
-    return to_pool(state, settings, AGENT) if settings.searches else "group_origins"
+    return to_pool(state, settings) if settings.searches else "group_origins"
 
 
 def to_grouping(state: DebateState) -> Next:
@@ -56,9 +65,10 @@ builder.add_node("review_evidence", human_review_node("evidence"))
 builder.add_node("group_origins", group_origins_node())
 builder.add_node("answer", respond_node("isolate/answer", more=origin_instructions))
 builder.add_node("decide", decide_by_origins_node())
-builder.begin(search, ["retrieve", "group_origins"])
-builder.begin(to_grouping, ["group_origins"], after="retrieve", reviewed="review_evidence")
+builder.add_conditional_edges(START, search, ["retrieve", "group_origins"])
+builder.add_edge("retrieve", "review_evidence")
+builder.add_conditional_edges("review_evidence", to_grouping, ["group_origins"])
 builder.add_conditional_edges("group_origins", to_origins, ["answer"])
 builder.add_edge("answer", "decide")
-builder.verdict_from("decide")
+builder.add_verdict("decide")
 graph = builder.compile(name="Isolated reading")

@@ -17,19 +17,32 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from langgraph.graph import END, START
-from moot.nodes._runtime.budget import no_round_left
-from moot.nodes._runtime.graph import DebateGraph
-from moot.nodes._runtime.settings import SOURCES, Source
-from moot.nodes._runtime.state import DebaterState, DebateState, StepUpdate
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.pool import PoolDebateSettings, pool_needs, round_is_over, to_next_speakers, to_pool
-from moot.nodes._steps.compare import compare_node
-from moot.nodes._steps.person import human_review_node
-from moot.nodes._steps.responding import respond_node
-from moot.nodes._steps.retrieving import retrieve_node
-from moot.nodes._steps.select import select_node
-from moot.nodes._steps.summarise import agreement_node, all_agreed, summarise_node, undecided
-from moot.nodes._texts.show import without_web_titles
+from moot.nodes import (
+    SOURCES,
+    Debate,
+    DebateGraph,
+    DebaterState,
+    DebateState,
+    Next,
+    PoolDebateSettings,
+    Source,
+    StepUpdate,
+    agreement_node,
+    all_agreed,
+    compare_node,
+    human_review_node,
+    no_round_left,
+    pool_needs,
+    respond_node,
+    retrieve_node,
+    round_is_over,
+    select_node,
+    summarise_node,
+    to_next_speakers,
+    to_pool,
+    undecided,
+    without_web_titles,
+)
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -117,11 +130,11 @@ builder.add_node("debater", debater.compile(name="debater"))
 builder.add_node("compare_answers", compare_node(by_text=True, until_agreed=True))
 builder.add_node("agreement", agreement_node())
 builder.add_node("summarise", summarise_node())
-builder.begin(fill_pool, ["retrieve", "debater"])
-builder.rounds(debate, ["debater"])
-builder.begin(debate, ["debater"], after="retrieve", reviewed="review_evidence")
+builder.add_conditional_edges(START, fill_pool, ["retrieve", "debater"])
+builder.add_edge("retrieve", "review_evidence")
+builder.add_round(debate, ["debater"], after="review_evidence")
 builder.add_edge("debater", "compare_answers")
 builder.add_conditional_edges("compare_answers", consensus, ["debater", "agreement", "summarise"])
 builder.add_conditional_edges("agreement", go_on, ["debater", "summarise"])
-builder.verdict_from("summarise", reviewed=True)
+builder.add_verdict("summarise", on_question="summarise")
 graph = builder.compile(name="MADKE")

@@ -6,10 +6,18 @@ the most frequent answer is the verdict; a tie goes to the earliest agent
 
 from __future__ import annotations
 
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import AgentsSettings, agent_node, agents_needs, all_others, to_agents
-from moot.nodes._steps.vote import conclude_node
+from langgraph.graph import START
+from moot.nodes import (
+    AgentsSettings,
+    Debate,
+    DebateState,
+    Next,
+    agent_node,
+    agents_needs,
+    all_others,
+    conclude_node,
+    to_agents,
+)
 
 
 def begin(state: DebateState, settings: AgentsSettings) -> Next:
@@ -20,7 +28,7 @@ def begin(state: DebateState, settings: AgentsSettings) -> Next:
 builder = Debate("multi_agent_voting", AgentsSettings, agents_needs)
 builder.add_node("answer", agent_node(then=None))
 builder.add_node("vote", conclude_node("single_pass"))
-builder.begin(begin, ["answer"])
+builder.add_conditional_edges(START, begin, ["answer"])
 builder.add_edge("answer", "vote")
-builder.verdict_from("vote")
+builder.add_verdict("vote")
 graph = builder.compile(name="Multi-agent voting")

@@ -8,11 +8,19 @@ the most frequent answer of the last round is the verdict; a tie goes to the ear
 
 from __future__ import annotations
 
-from moot.nodes._runtime.budget import rounds_or_budget
-from moot.nodes._runtime.system import Debate
-from moot.nodes._speakers.agents import Agents, RoundsSettings, agent_node, agents_needs, n_agents, neighbours, rounds
-from moot.nodes._steps.compare import compare_node
-from moot.nodes._steps.vote import conclude_node
+from moot.nodes import (
+    Agents,
+    Debate,
+    RoundsSettings,
+    agent_node,
+    agents_needs,
+    compare_node,
+    conclude_node,
+    n_agents,
+    neighbours,
+    round_router,
+    rounds_or_budget,
+)
 from pydantic import Field
 
 
@@ -24,15 +32,14 @@ class NeighborSettings(RoundsSettings):
     )
 
 
-another_round = rounds(NeighborSettings, neighbours)
+another_round = round_router(NeighborSettings, neighbours)
 
 builder = Debate("neighbor_debate", NeighborSettings, agents_needs)
 builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("vote", conclude_node(rounds_or_budget))
-builder.begin(another_round, ["answer"])
-builder.rounds(another_round, ["answer"])
+builder.add_round(another_round, ["answer"])
 builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
-builder.verdict_from("vote")
+builder.add_verdict("vote")
 graph = builder.compile(name="Neighbor debate")

@@ -12,15 +12,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from moot.nodes._runtime.budget import no_round_left, rounds_or_budget
-from moot.nodes._runtime.settings import ask_person
-from moot.nodes._runtime.state import DebaterState, DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import AgentsSettings, agent_node, agents_needs, join_node, no_agents, to_agents
-from moot.nodes._steps.compare import compare_node
-from moot.nodes._steps.reviewing import review_node, reviews_of, to_reviewers
-from moot.nodes._steps.vote import conclude_node
-from moot.nodes._texts.show import show_heard
+from moot.nodes import (
+    AgentsSettings,
+    Debate,
+    DebaterState,
+    DebateState,
+    Next,
+    agent_node,
+    agents_needs,
+    ask_person,
+    compare_node,
+    conclude_node,
+    join_node,
+    no_agents,
+    no_round_left,
+    review_node,
+    reviews_of,
+    rounds_or_budget,
+    show_heard,
+    to_agents,
+    to_reviewers,
+)
 from pydantic import Field
 
 
@@ -62,11 +74,10 @@ builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("review", review_node())
 builder.add_node("hand_back", join_node())
 builder.add_node("vote", conclude_node(rounds_or_budget))
-builder.begin(start_round, ["answer"])
-builder.rounds(start_round, ["answer"])
+builder.add_round(start_round, ["answer"])
 builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", after_round, ["review", "answer", "vote"])
 builder.add_edge("review", "hand_back")
 builder.add_conditional_edges("hand_back", start_round, ["answer"])
-builder.verdict_from("vote")
+builder.add_verdict("vote")
 graph = builder.compile(name="Peer review")

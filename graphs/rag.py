@@ -11,15 +11,25 @@ from __future__ import annotations
 
 from typing import Literal
 
-from moot.nodes._runtime.settings import SOURCES, PoolSettings, Source, ask_person
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.pool import to_pool
-from moot.nodes._speakers.single import AGENT, SingleReaderSettings, single_needs, to_agent
-from moot.nodes._steps.person import human_review_node
-from moot.nodes._steps.responding import SINGLE_PROMPT, respond_node
-from moot.nodes._steps.retrieving import retrieve_node
-from moot.nodes._steps.vote import conclude_node
+from langgraph.graph import START
+from moot.nodes import (
+    SINGLE_PROMPT,
+    SOURCES,
+    Debate,
+    DebateState,
+    Next,
+    PoolSettings,
+    SingleReaderSettings,
+    Source,
+    ask_person,
+    conclude_node,
+    human_review_node,
+    respond_node,
+    retrieve_node,
+    single_needs,
+    to_agent,
+    to_pool,
+)
 from pydantic import Field
 
 
@@ -34,7 +44,7 @@ class RagSettings(PoolSettings, SingleReaderSettings):
 
 def search(state: DebateState, settings: RagSettings) -> Next:
     """Routes to the search for the claim or, if the settings exclude a search, to the answer."""
-    return to_pool(state, settings, AGENT) if settings.searches else to_agent(state)
+    return to_pool(state, settings) if settings.searches else to_agent(state)
 
 
 builder = Debate("rag", RagSettings, single_needs)
@@ -42,8 +52,9 @@ builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("review_evidence", human_review_node("evidence"))
 builder.add_node("answer", respond_node(SINGLE_PROMPT))
 builder.add_node("conclude", conclude_node("single_pass"))
-builder.begin(search, ["retrieve", "answer"])
-builder.begin(to_agent, ["answer"], after="retrieve", reviewed="review_evidence")
+builder.add_conditional_edges(START, search, ["retrieve", "answer"])
+builder.add_edge("retrieve", "review_evidence")
+builder.add_conditional_edges("review_evidence", to_agent, ["answer"])
 builder.add_edge("answer", "conclude")
-builder.verdict_from("conclude")
+builder.add_verdict("conclude")
 graph = builder.compile(name="RAG")

@@ -10,12 +10,20 @@ The loop is LangChain's agent. Every tool call is recorded as a turn, and its re
 
 from __future__ import annotations
 
-from moot.nodes._react.tool_agent import AGENT_PROMPTS, show_steps, to_answer, to_tool_agent, tool_agent
-from moot.nodes._runtime.settings import SOURCES, Source
-from moot.nodes._runtime.system import Debate
-from moot.nodes._speakers.single import SingleReaderSettings, single_needs
-from moot.nodes._steps.responding import respond_node
-from moot.nodes._steps.vote import conclude_node
+from langgraph.graph import START
+from moot.nodes import (
+    SOURCES,
+    Debate,
+    SingleReaderSettings,
+    Source,
+    after_tool_agent,
+    conclude_node,
+    respond_node,
+    show_steps,
+    single_needs,
+    to_tool_agent,
+    tool_agent,
+)
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -37,11 +45,11 @@ class ReactSettings(SingleReaderSettings):
 # --- the graph ------------------------------------------------------------------------------------------------------
 
 builder = Debate("react", ReactSettings, single_needs)
-builder.add_node("agent", tool_agent(ReactSettings), prompts=AGENT_PROMPTS)
+builder.add_node("agent", tool_agent(ReactSettings))
 builder.add_node("answer", respond_node("react/answer", more=show_steps))
 builder.add_node("conclude", conclude_node(lambda state, settings: state["stop_reason"] or "single_pass"))
-builder.begin(to_tool_agent, ["agent"])
-builder.add_conditional_edges("agent", to_answer, ["answer", "conclude"])
+builder.add_conditional_edges(START, to_tool_agent, ["agent"])
+builder.add_conditional_edges("agent", after_tool_agent, ["answer", "conclude"])
 builder.add_edge("answer", "conclude")
-builder.verdict_from("conclude")
+builder.add_verdict("conclude")
 graph = builder.compile(name="ReAct")

@@ -11,13 +11,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from moot.nodes._runtime.budget import no_round_left
-from moot.nodes._runtime.state import DebaterState, DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import RoundsSettings, agent_node, agents_needs, all_others, to_agents
-from moot.nodes._steps.compare import agreed_answer, compare_node
-from moot.nodes._steps.vote import confidence_weight, consensus_or_rounds, vote_node
-from moot.nodes._texts.show import show_groups
+from moot.nodes import (
+    Debate,
+    DebaterState,
+    DebateState,
+    Next,
+    RoundsSettings,
+    agent_node,
+    agents_needs,
+    agreed_answer,
+    all_others,
+    compare_node,
+    confidence_weight,
+    consensus_or_rounds,
+    no_round_left,
+    show_groups,
+    to_agents,
+    vote_node,
+)
 from pydantic import Field
 
 
@@ -58,9 +69,8 @@ builder = Debate("reconcile", ReconcileSettings, agents_needs)
 builder.add_node("answer", agent_node("reconcile/revise", confidence=True, heard=round_table))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("vote", vote_node(consensus_or_rounds, weigh=weight))
-builder.begin(another_round, ["answer"])
-builder.rounds(another_round, ["answer"])
+builder.add_round(another_round, ["answer"])
 builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
-builder.verdict_from("vote")
+builder.add_verdict("vote")
 graph = builder.compile(name="RECONCILE")

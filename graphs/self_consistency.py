@@ -7,17 +7,22 @@ the most frequent answer is the verdict; a tie goes to the earliest answer
 
 from __future__ import annotations
 
-from moot.nodes._records.entries import StopReason
-from moot.nodes._runtime.budget import calls_left
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import join_node
-from moot.nodes._speakers.single import AGENT, SingleAgentSettings, single_needs
-from moot.nodes._speakers.turns import new_turn, send_turn
-from moot.nodes._steps.compare import answers_of
-from moot.nodes._steps.responding import respond_node
-from moot.nodes._steps.vote import conclude_node
-from moot.nodes._texts.demonstrations import demonstrations_placeholder
+from langgraph.graph import START
+from moot.nodes import (
+    Debate,
+    DebateState,
+    Next,
+    SingleAgentSettings,
+    StopReason,
+    answers_of,
+    calls_left,
+    conclude_node,
+    demonstrations_placeholder,
+    join_node,
+    respond_node,
+    single_needs,
+    to_samples,
+)
 from pydantic import Field
 
 
@@ -55,10 +60,7 @@ def start_samples(state: DebateState, settings: SelfConsistencySettings) -> Next
     """
     taken = len(answers_of(state["turns"]))
     last = taken + (calls_left() if taken else 1) if settings.uses_budget else settings.samples
-    return [
-        send_turn("answer", state, {"name": AGENT, "sample": i}, new_turn(1, AGENT, number=i))
-        for i in range(taken + 1, last + 1)
-    ] or "conclude"
+    return to_samples(state, range(taken + 1, last + 1)) or "conclude"
 
 
 builder = Debate("self_consistency", SelfConsistencySettings, single_needs)
@@ -66,8 +68,8 @@ builder.add_node("answer", respond_node("chain_of_thought/answer", more=demonstr
 builder.add_node("gather_samples", join_node())
 # With `max_calls` equal to `samples`, no call is left for comparing free-text answers.
 builder.add_node("conclude", conclude_node(stop_reason, by_text=lambda s: s.uses_budget or s.samples == s.max_calls))
-builder.begin(start_samples, ["answer"])
+builder.add_conditional_edges(START, start_samples, ["answer"])
 builder.add_edge("answer", "gather_samples")
 builder.add_conditional_edges("gather_samples", start_samples, ["answer", "conclude"])
-builder.verdict_from("conclude")
+builder.add_verdict("conclude")
 graph = builder.compile(name="Self-consistency").with_config(recursion_limit=1_000_000)  # a budget may need many steps

@@ -12,11 +12,19 @@ With one agent, this is self-correction: in every round the agent reads only its
 
 from __future__ import annotations
 
-from moot.nodes._runtime.budget import rounds_or_budget
-from moot.nodes._runtime.system import Debate
-from moot.nodes._speakers.agents import Agents, RoundsSettings, agent_node, agents_needs, all_others, n_agents, rounds
-from moot.nodes._steps.compare import compare_node
-from moot.nodes._steps.vote import conclude_node
+from moot.nodes import (
+    Agents,
+    Debate,
+    RoundsSettings,
+    agent_node,
+    agents_needs,
+    all_others,
+    compare_node,
+    conclude_node,
+    n_agents,
+    round_router,
+    rounds_or_budget,
+)
 from pydantic import Field
 
 
@@ -32,15 +40,14 @@ class SocietySettings(RoundsSettings):
     max_rounds: int = Field(default=2, ge=1, le=20, description="Rounds (T); the first answers are the first round.")
 
 
-another_round = rounds(SocietySettings, all_others)
+another_round = round_router(SocietySettings, all_others)
 
 builder = Debate("society_of_minds", SocietySettings, agents_needs)
 builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("vote", conclude_node(rounds_or_budget))
-builder.begin(another_round, ["answer"])
-builder.rounds(another_round, ["answer"])
+builder.add_round(another_round, ["answer"])
 builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
-builder.verdict_from("vote")
+builder.add_verdict("vote")
 graph = builder.compile(name="Society of minds")

@@ -9,16 +9,25 @@ the judge decides from the whole debate
 
 from __future__ import annotations
 
-from moot.nodes._runtime.budget import no_round_left
-from moot.nodes._runtime.settings import SOURCES, Source
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.pool import PoolDebateSettings, pool_needs, round_is_over, to_next_speakers, to_pool
-from moot.nodes._steps.compare import compare_node
-from moot.nodes._steps.judging import judge_node
-from moot.nodes._steps.person import human_review_node
-from moot.nodes._steps.responding import respond_node
-from moot.nodes._steps.retrieving import retrieve_node
+from langgraph.graph import START
+from moot.nodes import (
+    SOURCES,
+    Debate,
+    DebateState,
+    Next,
+    PoolDebateSettings,
+    Source,
+    compare_node,
+    human_review_node,
+    judge_node,
+    no_round_left,
+    pool_needs,
+    respond_node,
+    retrieve_node,
+    round_is_over,
+    to_next_speakers,
+    to_pool,
+)
 from pydantic import Field
 
 
@@ -49,10 +58,10 @@ builder.add_node("review_evidence", human_review_node("evidence"))
 builder.add_node("argue", respond_node("standard_mad/argue"))
 builder.add_node("compare_answers", compare_node(by_text=True))
 builder.add_node("judge", judge_node())
-builder.begin(search, ["retrieve", "argue"])
-builder.rounds(next_speaker, ["argue"])
-builder.begin(next_speaker, ["argue"], after="retrieve", reviewed="review_evidence")
+builder.add_conditional_edges(START, search, ["retrieve", "argue"])
+builder.add_edge("retrieve", "review_evidence")
+builder.add_round(next_speaker, ["argue"], after="review_evidence")
 builder.add_edge("argue", "compare_answers")
 builder.add_conditional_edges("compare_answers", next_speaker, ["argue", "judge"])
-builder.verdict_from("judge", reviewed=True)
+builder.add_verdict("judge", on_question="judge")
 graph = builder.compile(name="Standard MAD")

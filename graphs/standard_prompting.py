@@ -6,16 +6,21 @@ its answer is the verdict
 
 from __future__ import annotations
 
-from moot.nodes._runtime.system import Debate
-from moot.nodes._speakers.single import SingleAgentSettings, single_needs, to_agent
-from moot.nodes._steps.responding import respond_node
-from moot.nodes._steps.vote import conclude_node
-from moot.nodes._texts.demonstrations import demonstrations_placeholder
+from langgraph.graph import START
+from moot.nodes import (
+    Debate,
+    SingleAgentSettings,
+    conclude_node,
+    demonstrations_placeholder,
+    respond_node,
+    single_needs,
+    to_agent,
+)
 
 builder = Debate("standard_prompting", SingleAgentSettings, single_needs)
 builder.add_node("answer", respond_node("standard_prompting/answer", direct=True, more=demonstrations_placeholder()))
 builder.add_node("conclude", conclude_node("single_pass"))
-builder.begin(to_agent, ["answer"])
+builder.add_conditional_edges(START, to_agent, ["answer"])
 builder.add_edge("answer", "conclude")
-builder.verdict_from("conclude")
+builder.add_verdict("conclude")
 graph = builder.compile(name="Standard prompting")

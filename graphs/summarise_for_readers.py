@@ -9,9 +9,14 @@ drop the sentences whose quotes or figures cannot be confirmed
 from __future__ import annotations
 
 from langgraph.graph import END, START
-from moot.nodes._runtime.graph import DebateGraph
-from moot.nodes._runtime.settings import REPORTER, Settings
-from moot.nodes._steps.reader import ReaderInput, ReaderState, keep_supported_node, read_debate_node
+from moot.nodes import (
+    DebateGraph,
+    ReaderInput,
+    ReaderState,
+    Settings,
+    keep_supported_node,
+    read_debate_node,
+)
 
 
 class ReaderSettings(Settings):
@@ -19,7 +24,7 @@ class ReaderSettings(Settings):
 
     def roles(self) -> set[str]:
         """The roles that may have a model of their own."""
-        return {REPORTER}
+        return {"reporter"}
 
 
 builder = DebateGraph(ReaderSettings, ReaderState, input_schema=ReaderInput)

@@ -13,17 +13,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from moot.nodes._runtime.budget import no_round_left
-from moot.nodes._runtime.opening import Needs
-from moot.nodes._runtime.settings import Settings, ask_person
-from moot.nodes._runtime.state import DebaterState, DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.pool import to_next_speakers
-from moot.nodes._speakers.turns import SHARED_ROLES, Agent, fixed_speakers, needs_for
-from moot.nodes._steps.compare import answers_of, compare_node
-from moot.nodes._steps.judging import judge_node
-from moot.nodes._steps.moderating import moderate_node
-from moot.nodes._steps.responding import respond_node
+from moot.nodes import (
+    SHARED_ROLES,
+    Agent,
+    Debate,
+    DebaterState,
+    DebateState,
+    Needs,
+    Next,
+    Settings,
+    answers_of,
+    ask_person,
+    compare_node,
+    fixed_speakers,
+    judge_node,
+    moderate_node,
+    needs_for,
+    no_round_left,
+    respond_node,
+    to_next_speakers,
+)
 from pydantic import Field
 
 SIDES = ("affirmative", "negative")
@@ -84,10 +93,9 @@ builder.add_node("argue", respond_node("tit_for_tat/argue", more=stance))
 builder.add_node("compare_answers", compare_node(by_text=True, finds="no_preference"))
 builder.add_node("moderate", moderate_node())
 builder.add_node("judge", judge_node("tit_for_tat/judge"))
-builder.begin(go_on, ["argue"])
-builder.rounds(go_on, ["argue"])
+builder.add_round(go_on, ["argue"])
 builder.add_edge("argue", "compare_answers")
 builder.add_conditional_edges("compare_answers", after_argument, ["argue", "moderate", "judge"])
 builder.add_conditional_edges("moderate", go_on, ["argue", "judge"])
-builder.verdict_from("judge", reviewed=True)
+builder.add_verdict("judge", on_question="judge")
 graph = builder.compile(name="Tit for tat")

@@ -15,21 +15,29 @@ from __future__ import annotations
 
 from typing import Literal
 
-from moot.nodes._runtime.budget import no_round_left
-from moot.nodes._runtime.opening import Needs
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.debaters import (
+from moot.nodes import (
+    Debate,
     DebaterSettings,
+    DebateState,
+    Needs,
+    Next,
+    RelevanceSettings,
+    agreed_answer,
+    answer_is_stable,
+    answer_relevance_node,
+    answers_of,
+    average_scores_node,
+    compare_node,
     debater_graph,
+    debaters_needs,
+    end_agreed_node,
+    faithfulness_node,
+    judge_node,
     needs_evidence,
-    needs_of,
+    no_round_left,
     send_to_scoring,
     to_debaters,
 )
-from moot.nodes._steps.compare import agreed_answer, answers_of, average_scores_node, compare_node, end_agreed_node
-from moot.nodes._steps.judging import judge_node
-from moot.nodes._steps.score import RelevanceSettings, answer_is_stable, answer_relevance_node, faithfulness_node
 from pydantic import Field
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -62,7 +70,7 @@ class ToolMadSettings(DebaterSettings, RelevanceSettings):
 def needs(settings: ToolMadSettings) -> Needs:
     """The resources that a debate with these settings needs."""
     scored = settings.scoring == "on"
-    return needs_of(settings, "judge", *(["scorer"] if scored else []), encoder=scored)
+    return debaters_needs(settings, "judge", *(["scorer"] if scored else []), encoder=scored)
 
 
 SCORES = ("faithfulness", "answer_relevance")
@@ -114,13 +122,12 @@ builder.add_node("answer_relevance", answer_relevance_node())
 builder.add_node("average_scores", average_scores_node(is_stable))
 builder.add_node("agree", end_agreed_node(lambda s: "stable_consensus" if s.scoring == "on" else "consensus"))
 builder.add_node("judge", judge_node())
-builder.begin(to_debaters, ["debater"])
-builder.rounds(to_debaters, ["debater"])
+builder.add_round(to_debaters, ["debater"])
 builder.add_edge("debater", "compare_answers")
 builder.add_conditional_edges("compare_answers", consensus, ["debater", *SCORES, "agree", "judge"])
 builder.add_edge("faithfulness", "average_scores")
 builder.add_edge("answer_relevance", "average_scores")
 builder.add_conditional_edges("average_scores", stability, ["debater", "agree", "judge"])
-builder.verdict_from("agree")
-builder.verdict_from("judge", reviewed=True)
+builder.add_verdict("agree")
+builder.add_verdict("judge", on_question="judge")
 graph = builder.compile(name="Tool-MAD")

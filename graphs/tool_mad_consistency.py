@@ -13,13 +13,24 @@ from __future__ import annotations
 
 from typing import Literal
 
-from moot.nodes._runtime.budget import no_round_left
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.debaters import DebaterSettings, debater_graph, needs_of, send_to_scoring, to_debaters
-from moot.nodes._steps.compare import agreed_answer, average_scores_node, compare_node, end_agreed_node
-from moot.nodes._steps.judging import judge_node
-from moot.nodes._steps.score import consistency_node, similarity_node
+from moot.nodes import (
+    Debate,
+    DebaterSettings,
+    DebateState,
+    Next,
+    agreed_answer,
+    average_scores_node,
+    compare_node,
+    consistency_node,
+    debater_graph,
+    debaters_needs,
+    end_agreed_node,
+    judge_node,
+    no_round_left,
+    send_to_scoring,
+    similarity_node,
+    to_debaters,
+)
 from pydantic import Field
 
 
@@ -55,7 +66,7 @@ def to_scoring(state: DebateState) -> Next:
     return send_to_scoring(state, "consistency")
 
 
-builder = Debate("tool_mad_consistency", ConsistencySettings, lambda settings: needs_of(settings, "judge"))
+builder = Debate("tool_mad_consistency", ConsistencySettings, lambda settings: debaters_needs(settings, "judge"))
 builder.add_node("debater", debater_graph(ConsistencySettings))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("choose_similarity", similarity_node())
@@ -63,13 +74,12 @@ builder.add_node("consistency", consistency_node())
 builder.add_node("average_scores", average_scores_node())
 builder.add_node("agree", end_agreed_node(lambda settings: "consensus"))
 builder.add_node("judge", judge_node())
-builder.begin(to_debaters, ["debater"])
-builder.rounds(to_debaters, ["debater"])
+builder.add_round(to_debaters, ["debater"])
 builder.add_edge("debater", "compare_answers")
 builder.add_conditional_edges("compare_answers", consensus, ["debater", "choose_similarity", "agree", "judge"])
 builder.add_conditional_edges("choose_similarity", to_scoring, ["consistency"])
 builder.add_edge("consistency", "average_scores")
 builder.add_edge("average_scores", "judge")
-builder.verdict_from("agree")
-builder.verdict_from("judge", reviewed=True)
+builder.add_verdict("agree")
+builder.add_verdict("judge", on_question="judge")
 graph = builder.compile(name="Tool-MAD (consistency)")

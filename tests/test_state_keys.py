@@ -82,15 +82,17 @@ async def test_the_table_has_every_key_that_a_node_reads_or_writes(
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), {"fields": {"citations": []}}])
     agreeing = {"model": "openai:stub", "embedder": "openai:stub-embedding", "scoring": "consensus_only"}
     differing: dict[str, Any] = {"models": MODELS, "embedder": "openai:stub-embedding", "max_rounds": 1}
-    runs: list[tuple[str, dict[str, Any]]] = [
-        *((name, {"model": "fake:1"}) for name in DESCRIPTIONS),
-        ("tool_mad", agreeing),
-        ("tool_mad_consistency", differing),
+    runs: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+        *((name, {"model": "fake:1"}, {}) for name in DESCRIPTIONS),
+        ("tool_mad", agreeing, {}),
+        ("tool_mad_consistency", differing, {}),
+        ("cortex_debate", {"model": "fake:1", "evaluation": "peer"}, {}),
+        ("madke", {"model": "fake:1"}, {"task": "short_answer"}),
     ]
-    for name, models in runs:
+    for name, models, given in runs:
         system = load_graph(name)
         settings = system.settings.model_validate(models | reading_demo(system.settings))
-        await system.graph.ainvoke({"claim": "Saffron is made from roots."}, context=settings)
+        await system.graph.ainvoke({"claim": "Saffron is made from roots.", **given}, context=settings)
     assert lacking == set()
     assert set(STATE_KEYS["factories"]()) - seen <= UNSEEN
 

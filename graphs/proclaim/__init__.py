@@ -20,23 +20,25 @@ decide by the judges' majority; compute the confidence from their votes and scor
 
 from __future__ import annotations
 
+from langgraph.graph import START
 from moot.graphs.proclaim.court import court_graph
 from moot.graphs.proclaim.negotiation import negotiation_graph
 from moot.graphs.proclaim.panel import panel_graph
-from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.system import Debate, Next
-from moot.nodes._speakers.agents import join_node
-from moot.nodes._trial.courtroom import TrialSettings, to_debates, trial_needs
-from moot.nodes._trial.panel import check_trial_task, decide_node
+from moot.nodes import (
+    Debate,
+    DebateState,
+    Next,
+    TrialSettings,
+    check_trial_task,
+    decide_node,
+    join_node,
+    to_debates,
+    trial_needs,
+)
 
 
 class ProclaimSettings(TrialSettings):
     """Settings of PROClaim."""
-
-
-def negotiate(state: DebateState) -> Next:
-    """Routes to the negotiation of the evidence."""
-    return "negotiation"
 
 
 def debate(state: DebateState, settings: ProclaimSettings) -> Next:
@@ -62,11 +64,11 @@ builder.add_node("switched_debate", court_graph(ProclaimSettings, "switched_deba
 builder.add_node("gather_debates", join_node())
 builder.add_node("panel", panel_graph(ProclaimSettings))
 builder.add_node("decide", decide_node())
-builder.begin(negotiate, ["negotiation"])
+builder.add_edge(START, "negotiation")
 builder.add_conditional_edges("negotiation", debate, ["primary_debate", "switched_debate"])
 builder.add_edge("primary_debate", "gather_debates")
 builder.add_edge("switched_debate", "gather_debates")
 builder.add_conditional_edges("gather_debates", deliberate, ["panel"])
 builder.add_conditional_edges("panel", decide, ["decide"])
-builder.verdict_from("decide", reviewed=True, again="panel", phase="panel")
+builder.add_verdict("decide", on_question="panel")
 graph = builder.compile(name="PROClaim")

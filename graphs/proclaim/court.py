@@ -6,31 +6,35 @@ from typing import Any
 
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
-from moot.nodes._runtime.graph import DebateGraph
-from moot.nodes._runtime.state import TrialState, TrialUpdate
-from moot.nodes._runtime.system import Next
-from moot.nodes._speakers.agents import join_node
-from moot.nodes._steps.person import human_review_node, remark_first
-from moot.nodes._steps.retrieving import retrieve_node
-from moot.nodes._trial.counsel import own_turn, this_round, turns_in_round
-from moot.nodes._trial.courtroom import (
+from moot.nodes import (
+    DebateGraph,
+    Next,
     TrialSettings,
+    TrialState,
+    TrialUpdate,
+    admit_node,
+    argue_node,
     close_round_node,
+    court_node,
+    critique_node,
+    discovery_query_node,
+    gap_node,
+    human_review_node,
+    join_node,
     may_close,
+    refine_node,
+    reflect_node,
+    remark_first,
+    request_expert_node,
+    retrieve_node,
+    rule_on_expert_node,
+    still_searching,
+    testify_node,
     to_argument,
+    to_discovery,
     to_expert_requests,
     to_reflection,
 )
-from moot.nodes._trial.critique import court_node, critique_node, reflect_node
-from moot.nodes._trial.discovery import (
-    admit_node,
-    discovery_query_node,
-    gap_node,
-    refine_node,
-    still_searching,
-    to_discovery,
-)
-from moot.nodes._trial.hearing import argue_node, request_expert_node, rule_on_expert_node, testify_node
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -56,8 +60,9 @@ def to_plaintiff(state: TrialState) -> Next:
 
 def after_argument(state: TrialState) -> Next:
     """Routes to the defense after the plaintiff's argument, and to the requests for experts after both arguments."""
-    spoken = len(turns_in_round(state["turns"], this_round(state), "argue"))
-    return to_argument("argue", state, "defense") if spoken == 1 else to_expert_requests("expert_witness", state)
+    this_round = state["rounds"] + 1
+    spoken = [turn for turn in state["turns"] if turn["step"] == "argue" and turn["round"] == this_round]
+    return to_argument("argue", state, "defense") if len(spoken) == 1 else to_expert_requests("expert_witness", state)
 
 
 def to_evaluation(state: TrialState, settings: TrialSettings) -> Next:
@@ -126,7 +131,7 @@ def discovery_graph(kind: type[TrialSettings]) -> Graph:
 
 def route_expert_request(state: TrialState) -> str:
     """Routes to the court's ruling if the side requests an expert, else to the end of the subgraph."""
-    return "rule_on_expert" if own_turn(state).get("needed") else END
+    return "rule_on_expert" if state["turns"][0].get("needed") else END
 
 
 def route_testimony(state: TrialState) -> str:

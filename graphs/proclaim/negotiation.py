@@ -6,23 +6,25 @@ from typing import Any
 
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
-from moot.nodes._runtime.graph import DebateGraph
-from moot.nodes._runtime.state import TrialInput, TrialState, TrialUpdate
-from moot.nodes._runtime.system import Next
-from moot.nodes._speakers.agents import join_node
-from moot.nodes._steps.person import human_review_node
-from moot.nodes._steps.retrieving import retrieve_node
-from moot.nodes._trial.courtroom import TrialSettings
-from moot.nodes._trial.negotiation import (
+from moot.nodes import (
+    DebateGraph,
+    Next,
+    TrialInput,
+    TrialSettings,
+    TrialState,
+    TrialUpdate,
     challenge_node,
     disclose_node,
+    human_review_node,
+    join_node,
     premises_node,
+    retrieve_node,
     rule_node,
     stance_queries_node,
     to_arbiter,
     to_challengers,
-    to_pools,
-    to_seed,
+    to_pool_searches,
+    to_seed_search,
     weigh_exhibit_node,
 )
 
@@ -31,7 +33,7 @@ def begin(state: TrialState, settings: TrialSettings) -> Next:
     """Starts three steps in parallel: premises, queries and a first search; without sources, only the premises."""
     if not settings.sources:
         return "premises"
-    return ["premises", "stance_queries", to_seed("seed_retrieval", state, settings)]
+    return ["premises", "stance_queries", to_seed_search("seed_retrieval", state, settings)]
 
 
 def to_review(state: TrialState, settings: TrialSettings) -> Next:
@@ -44,7 +46,7 @@ def search(state: TrialState, settings: TrialSettings) -> Next:
 
     If there is neither a premise nor a query, it routes to the review of the evidence.
     """
-    return to_pools("retrieve", state, settings) or "review_evidence"
+    return to_pool_searches("retrieve", state, settings) or "review_evidence"
 
 
 def challenge(state: TrialState) -> Next:

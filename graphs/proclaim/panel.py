@@ -6,12 +6,19 @@ from typing import Any
 
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
-from moot.nodes._runtime.graph import DebateGraph
-from moot.nodes._runtime.state import TrialInput, TrialState, TrialUpdate
-from moot.nodes._runtime.system import Next
-from moot.nodes._trial.counsel import statements
-from moot.nodes._trial.courtroom import TrialSettings
-from moot.nodes._trial.panel import analyse_node, compile_record_node, judge_record_node, to_judges
+from moot.nodes import (
+    DebateGraph,
+    Next,
+    TrialInput,
+    TrialSettings,
+    TrialState,
+    TrialUpdate,
+    analyse_node,
+    compile_record_node,
+    judge_record_node,
+    statements,
+    to_judges,
+)
 
 
 def begin(state: TrialState) -> Next:

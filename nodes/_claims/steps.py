@@ -175,7 +175,11 @@ def read_text_node() -> Node:
 
 
 def to_parts(state: ClaimsState) -> list[Send]:
-    """Sends all parts to the node ``part``, in parallel."""
+    """Builds the `Send`s of all parts of the text to the node ``part``.
+
+    Args:
+        state: the state of the graph that finds claims.
+    """
     asked = {key: state.get(key) for key in ClaimsInput.__annotations__}
     return [Send("part", {"asked": asked, "part": part}) for part in state["parts"]]
 
@@ -415,8 +419,13 @@ def _count_words(claim: Claim) -> int:
     return len(vocabulary([claim["claim"]]) - FUNCTION_WORDS)
 
 
-def finish_node() -> Node:
-    """Records the run's status and cost, an error if no part was read, and warnings."""
+def finish_claims_node() -> Node:
+    """Records the run's status and cost, an error if no part was read, and warnings.
+
+    The node warns if the budget did not allow for every part, and if a demo model was used.
+
+    Reads: parts, unread, calls and, if present, error.
+    """
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         error, unread = state.get("error"), state["unread"]

@@ -198,5 +198,11 @@ def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, f
 
 
 def graph_report(state: DebateState) -> dict[str, Any]:
-    """Entries for ``metrics``, as in CortexDebate's tables 3 and 4."""
+    """Entries for ``metrics``: how often each agent was heard, and how many kept edges joined different answers.
+
+    These are the numbers of CortexDebate's tables 3 and 4.
+
+    Args:
+        state: the debate's state.
+    """
     return {"debates": debates(state), "viewpoint_collisions": len(collisions(state))}

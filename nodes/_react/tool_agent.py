@@ -60,8 +60,6 @@ from pydantic import ValidationError
 PROMPT = "react/agent"
 NOTHING_LEFT_OUT: Any = {"ids": ()}
 """The default of ``left_out`` for calls whose prompts were not shortened."""
-AGENT_PROMPTS = {PROMPT: ["model"], **{prompt: ["tools"] for prompt in retrieve_node().prompts}}
-"""The prompts of `tool_agent`, each with the nodes that use it."""
 
 
 class ToolAgentState(AgentState[Any], StepUpdate):
@@ -75,24 +73,47 @@ class ToolAgentState(AgentState[Any], StepUpdate):
 
 
 def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """A subgraph with an agent whose tools are the sources of the settings; route to it with `to_tool_agent`."""
-    return create_agent(
+    """A subgraph with an agent whose tools are the sources of the settings. Route to it with `to_tool_agent`.
+
+    Every tool call up to ``max_tool_calls``, including invalid calls, is a turn of the step ``act`` with ``thought``,
+    ``tool`` and, if the call is valid, ``query``. These turns are numbered from 1. The model is not called after
+    ``max_tool_calls`` tool calls, without sources, or if the budget is spent (stop reason ``budget_exhausted``).
+
+    A reply without tool calls ends the loop with a turn of the step ``respond``. This turn has the reply's answer, or
+    the reply's text as ``thought`` if there is no usable answer. An empty, refused or truncated reply and an error also
+    end the loop, without such a turn. The evidence found before stays in the debate.
+
+    Args:
+        settings: the class of settings with ``max_tool_calls`` and ``sources``.
+        prompt: the prompt's name.
+    """
+    agent = create_agent(
         FakeChatModel(),  # required, but never called, because the middleware calls the role's model
         middleware=[ToolAgentMiddleware(prompt)],
         state_schema=ToolAgentState,
         context_schema=settings,
         name="agent",
     )
+    agent.prompts = {prompt: ["model"], **{one: ["tools"] for one in retrieve_node().prompts}}  # type: ignore[attr-defined]
+    return agent
 
 
 def to_tool_agent(state: DebateState) -> Send:
-    """Builds the `Send` that starts the agent with the claim, the task, the depth, the budget and the given texts."""
+    """Builds the `Send` that starts the agent with the claim, the task, the depth, the budget and the given texts.
+
+    Args:
+        state: the debate's state.
+    """
     known = {"claim": state["claim"], "task": state["task"], "evidence": state["evidence"]}
     return Send("agent", {**known, "depth": state["depth"], "budget": state.get("budget")})
 
 
-def to_answer(state: DebateState) -> Send | str:
-    """Routes to ``conclude`` if the agent gave a usable answer, else to ``answer`` with the agent's steps so far."""
+def after_tool_agent(state: DebateState) -> Send | str:
+    """Routes to ``conclude`` if the agent gave a usable answer, else to ``answer`` with the agent's steps so far.
+
+    Args:
+        state: the debate's state.
+    """
     answers = [turn for turn in state["turns"] if turn["step"] == "respond"]
     if answers and answers[0].get("answer") is not None:
         return "conclude"
@@ -104,7 +125,15 @@ def to_answer(state: DebateState) -> Send | str:
 
 
 def show_steps(state: Mapping[str, Any], settings: Any) -> dict[str, str]:
-    """The value of the placeholder ``steps``: what the agent thought, searched for and found; empty at first."""
+    """The value of the placeholder ``steps``; empty if the agent took no step and left no text.
+
+    The value has the agent's thoughts and queries, the ids of the evidence found, and the agent's last text. If the
+    last text has an unusable answer, the reason follows.
+
+    Args:
+        state: the input of the node ``answer``, with ``steps``.
+        settings: the debate's settings.
+    """
     last = state["turns"][0].get("thought")
     blocks = [as_data("step", _step_text(turn), number=str(turn["number"])) for turn in state["steps"]]
     problem = state["turns"][0].get("reason")

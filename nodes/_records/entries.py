@@ -20,6 +20,7 @@ StopReason = Literal[
     "budget_exhausted",
     "single_pass",
 ]
+"""The reasons why a debate ends."""
 
 GATE = "gate"
 """The phase of the answers that decide whether a debate is needed."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, iscoroutinefunction, isroutine, signature
-from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from langgraph.graph import END, StateGraph
@@ -68,18 +67,18 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         self._moments: set[str] = set()
         self.opened = ""
 
-    def add_node(  # type: ignore[override]
-        self, name: str, action: Any, *, prompts: Mapping[str, Sequence[str]] = MappingProxyType({}), **options: Any
-    ) -> DebateGraph:
+    def add_node(self, name: str, action: Any, **options: Any) -> DebateGraph:  # type: ignore[override]
         """Adds a node, a subgraph or any other callable.
 
-        If a subgraph does not declare its prompts, ``prompts`` must name each prompt, with the subgraph's nodes that
-        use it.
+        The prompts of moot's nodes and graphs are found. Another action may have an attribute ``prompts``: the names of
+        its prompts or, for a subgraph, a mapping from each name to the subgraph's nodes that use it.
         """
+        prompts: Mapping[str, Sequence[str]] | Sequence[str] = getattr(action, "prompts", ())
         inner = getattr(action, "builder", None)
         if isinstance(inner, DebateGraph):
             prompts, self._moments = inner._prompts, self._moments | inner._moments
-        for prompt, nodes in (dict.fromkeys(getattr(action, "prompts", ()), ()) | dict(prompts)).items():
+        by_name = prompts if isinstance(prompts, Mapping) else dict.fromkeys(prompts, ())
+        for prompt, nodes in by_name.items():
             self._prompts.setdefault(prompt, []).extend([name, *(f"{name}:{node}" for node in nodes)])
         if isinstance(action, Node):
             self._moments |= {action.moment} if action.moment else set()

@@ -39,6 +39,7 @@ Source = Annotated[
         examples=["chroma", "bm25", "hybrid", "web", "tavily", "serper", "wikipedia", "openalex", "pubmed", "arxiv"],
     ),
 ]
+"""The type of a field with the name of a source."""
 SOURCES = (
     "chroma, bm25 or hybrid (each also with :CORPUS; without a corpus Wikipedia), web (Tavily or Serper if its key is "
     "set; without a key bm25 if a corpus is set, else Wikipedia), tavily, serper, wikipedia, openalex, pubmed, arxiv, "

@@ -23,26 +23,27 @@ Next = Sequence[Send | str] | Send | str
 """The next step of a debate: a node's name, a `Send` to one speaker, or a list of these."""
 Router = Callable[..., Next]
 """Takes the state and, optionally, the settings or LangGraph's ``runtime``; returns the next step of a debate."""
-REMARK, REVIEW, ROBUSTNESS = "human_remark", "human_review", "robustness"
+OPEN, REMARK, REVIEW, ROBUSTNESS = "open", "human_remark", "human_review", "robustness"
 
 
 class Debate(DebateGraph):
     """A debate system.
 
-    It checks the input first and ends with a result document, even after a `MootError`. The setting ``ask_person``
-    names the moments at which a person is asked: ``remark``, before each round except the first (see `rounds`), and
-    ``verdict``, when there is a draft of the verdict (see `verdict_from`). If the settings are `EvidenceSettings`, and
-    ``robustness`` is on, the deciding step is repeated after the verdict.
+    It checks the input before its first node, and ends with a result document, even after a `MootError`. An edge from
+    LangGraph's ``START`` leads from this check to the first node. Nodes that decide the verdict are named with
+    `add_verdict`, in place of edges to ``END``. The setting ``ask_person`` names the moments at which a person is
+    asked: ``remark``, before each round except the first (see `add_round`), and ``verdict``, when there is a draft of
+    the verdict (see `add_verdict`). If the settings are `EvidenceSettings`, and ``robustness`` is on, the deciding step
+    is repeated after the verdict.
 
         builder = Debate("ring", RoundsSettings, agents_needs)
         builder.add_node("answer", agent_node())
         builder.add_node("compare_answers", compare_node())
         builder.add_node("vote", vote_node(consensus_or_rounds))
-        builder.begin(another_round, ["answer"])
-        builder.rounds(another_round, ["answer"])
+        builder.add_round(another_round, ["answer"])
         builder.add_edge("answer", "compare_answers")
         builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
-        builder.verdict_from("vote")
+        builder.add_verdict("vote")
         graph = builder.compile(name="Ring")
 
     Args:
@@ -62,19 +63,19 @@ class Debate(DebateGraph):
         super().__init__(settings, DebateState, input_schema=ClaimInput, output_schema=VerdictOutput)
         self.needs = needs
         self.check = check
-        self._targets: set[str] = set()
         self._deciding: list[str] = []
         self._first_in_round: set[str] = set()
+        self._routes: list[tuple[str, Router, list[str], bool]] = []
         self._decisions: dict[str, Callable[[Any], Mapping[str | None, Decision]]] = {}
-        self.add_node("open", open_node(name, needs, check, self.deciders))
-        self.add_edge(START, "open")
+        self.add_node(OPEN, open_node(name, needs, check, self.deciders))
         self.add_node(CLOSE, close_node())
-        self.add_edge(CLOSE, END)
+        super().add_edge(START, OPEN)
+        super().add_edge(CLOSE, END)
         self._after = CLOSE
         if issubclass(settings, EvidenceSettings):
             self._after = ROBUSTNESS
             self.add_node(ROBUSTNESS, robustness_node())
-            self.add_edge(ROBUSTNESS, CLOSE)
+            super().add_edge(ROBUSTNESS, CLOSE)
 
     def add_node(self, name: str, action: Any, **options: Any) -> Debate:  # type: ignore[override]
         """Adds a node like `DebateGraph.add_node`, and remembers the node's deciding calls for `deciders`."""
@@ -86,7 +87,7 @@ class Debate(DebateGraph):
     def deciders(self, settings: Any, needs: Needs) -> dict[str, Decision]:
         """The smallest call of each role that decides the verdict, by the role's name.
 
-        These roles speak in the nodes that were passed to `verdict_from`. If no role speaks there, the only role in the
+        These roles speak in the nodes that were passed to `add_verdict`. If no role speaks there, the only role in the
         dict is the first agent, with the smallest call of the first node in which agents answer. The dict is empty if
         there is no such node or no agent.
 
@@ -112,91 +113,96 @@ class Debate(DebateGraph):
         tried = {resolve(reading["requested"], settings.corpus) for reading in state["corpora"]}
         return tried.issuperset(resolve(name, settings.corpus) for name in self.needs(settings).sources)
 
-    def begin(self, route: Router, to: Sequence[str], *, after: str = "open", reviewed: str = "") -> None:
-        """Adds the edge into the first round; no person is asked for a remark before this round.
+    def add_edge(self, start_key: str | list[str], end_key: str) -> Debate:
+        """Adds an edge from a node, from all nodes of a list, or from ``START`` to a node.
 
         Args:
-            route: the router.
-            to: the nodes that the router may return.
-            after: the node from which the edge leads.
-            reviewed: a node between ``after`` and the router, at which a person may review the results of ``after``.
-                Empty for no review.
+            start_key: the edge's start: a node, or ``START`` for the beginning of the debate. An edge from a list waits
+                for all its nodes.
+            end_key: the edge's end.
 
         Raises:
-            ValueError: the router is not a plain function, so only LangGraph can call it.
+            ValueError: the edge leads to ``END``; or see LangGraph's `StateGraph.add_edge`.
         """
-        if reviewed:
-            self.add_edge(after, reviewed)
-        self._add_route(reviewed or after, route, to)
+        if end_key == END:
+            raise ValueError(f"add_verdict({start_key!r}) ends the debate, not an edge to END")
+        if start_key != START:
+            super().add_edge(start_key, end_key)
+            return self
 
-    def rounds(self, route: Router, to: Sequence[str]) -> None:
-        """Names the first nodes of further rounds. Before these nodes, a person may be asked for a remark.
+        def begin(state: Any) -> str:
+            return end_key
 
-        Conditional edges that are added later and may lead to these nodes lead first to a node that asks for the
-        remark.
-
-        Args:
-            route: the router into a round, after the remark.
-            to: the first nodes of a round.
-
-        Raises:
-            ValueError: a conditional edge to one of the nodes was added earlier, and would skip the remark; or this
-                method was called before; or the router is not a plain function, so only LangGraph can call it.
-        """
-        if passed := self._targets & set(to):
-            raise ValueError(f"call rounds() before the edges that lead to {', '.join(sorted(passed))}")
-        self._first_in_round = set(to)
-        self.add_node(REMARK, human_review_node("remark"))
-        self._add_route(REMARK, route, to)
-
-    def verdict_from(self, node: str, *, reviewed: bool = False, again: str = "", phase: str | None = None) -> None:
-        """Adds the edge from a node that decides the verdict to the end of the debate. There may be several such nodes.
-
-        At most one of them may be ``reviewed``.
-
-        Args:
-            node: the node.
-            reviewed: whether a person may question the draft of the verdict, which is then decided again.
-            again: the node that decides again; by default, ``node``.
-            phase: the phase in which a trial decides.
-
-        Raises:
-            ValueError: another node is reviewed already.
-        """
-        self._deciding.append(node)
-        if not reviewed:
-            self.add_edge(node, self._after)
-            return
-        self.add_node(REVIEW, human_review_node("verdict", phase=phase))
-        self.add_edge(node, REVIEW)
-        self._add_route(REVIEW, question_or(again or node, self._after), [again or node, self._after])
+        return self._add_route(OPEN, begin, [end_key])
 
     def add_conditional_edges(  # type: ignore[override]
         self, source: str, path: Router, path_map: Sequence[str] | Mapping[Any, str] | None = None
     ) -> Debate:
         """Adds an edge that depends on the state and the settings.
 
+        If it may lead to a further round, it first leads to the node that asks a person for a remark (see `add_round`).
+
         Args:
-            source: the edge's start node.
+            source: the edge's start: a node, or ``START`` for the beginning of the debate.
             path: the router.
             path_map: the nodes that the router may return; the node ``close`` may be left out.
 
         Raises:
-            ValueError: ``path_map`` is missing, empty or a mapping; or the router is not a plain function, so only
-                LangGraph can call it.
+            ValueError: ``path_map`` is missing, empty or a mapping, or names ``END``; or the router is not a plain
+                function, so only LangGraph can call it.
         """
         if not path_map or isinstance(path_map, Mapping):
             raise ValueError(f"name the nodes that the router after {source!r} may lead to, in a list")
-        to = list(path_map)
-        self._targets |= set(to)
-        if self._first_in_round & set(to):
-            path, to = remark_first(path, REMARK, self._first_in_round), [REMARK, *to]
-        self._add_route(source, path, to)
-        return self
+        if END in path_map:
+            raise ValueError(f"the router after {source!r} must return 'close' to end the debate, not END")
+        if source == START:
+            return self._add_route(OPEN, path, path_map)
+        return self._add_route(source, path, path_map, may_ask=True)
 
-    def _add_route(self, source: str, route: Router, to: Sequence[str]) -> None:
-        plain_router(route)
-        super().add_conditional_edges(source, route, list(dict.fromkeys([*to, CLOSE])))
+    def add_round(self, path: Router, path_map: Sequence[str], *, after: str = START) -> Debate:
+        """Adds the edge into the first round.
+
+        Before each further round, a person may be asked for a remark. So other conditional edges that may lead to the
+        same nodes first lead to a node that asks for the remark; ``path`` then starts the round.
+
+        Args:
+            path: the router into a round.
+            path_map: the first nodes of a round.
+            after: the node before the first round; by default the beginning of the debate.
+
+        Raises:
+            ValueError: this method was called before; or the router is not a plain function, so only LangGraph can call
+                it.
+        """
+        self._first_in_round = set(path_map)
+        self.add_node(REMARK, human_review_node("remark"))
+        self._add_route(OPEN if after == START else after, path, path_map)
+        return self._add_route(REMARK, path, path_map)
+
+    def add_verdict(self, node: str, *, on_question: str = "") -> Debate:
+        """Adds the edge from a node that decides the verdict to the end of the debate. There may be several such nodes.
+
+        Args:
+            node: the node.
+            on_question: the node that decides again if a person questions the draft of the verdict; empty if nobody is
+                asked about this draft. Only one verdict of a debate may be questioned.
+
+        Raises:
+            ValueError: the verdict of another node may be questioned already.
+        """
+        self._deciding.append(node)
+        if not on_question:
+            super().add_edge(node, self._after)
+            return self
+        self.add_node(REVIEW, human_review_node("verdict"))
+        super().add_edge(node, REVIEW)
+        return self._add_route(REVIEW, question_or(on_question, self._after), [on_question, self._after])
+
+    def _add_route(self, source: str, path: Router, to: Sequence[str], *, may_ask: bool = False) -> Debate:
+        """Adds a conditional edge when the graph is compiled, since only then all first nodes of a round are known."""
+        plain_router(path)
+        self._routes.append((source, path, list(to), may_ask))
+        return self
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
         """Compiles the graph.
@@ -210,9 +216,14 @@ class Debate(DebateGraph):
         if silent := [moment for moment in moments if moment not in self._moments]:
             raise ValueError(
                 f"{self._kind.__name__} offers ask_person={silent}, but no node waits for a person at these "
-                "moments: add rounds(...) for a remark, verdict_from(..., reviewed=True) for the verdict, a "
+                "moments: add_round(...) for a remark, add_verdict(..., on_question=...) for the verdict, a "
                 "human_review_node for others, or declare ask_person without them."
             )
+        routes, self._routes = self._routes, []
+        for source, path, to, may_ask in routes:
+            if may_ask and self._first_in_round & set(to):
+                path, to = remark_first(path, REMARK, self._first_in_round), [REMARK, *to]
+            super().add_conditional_edges(source, path, list(dict.fromkeys([*to, CLOSE])))
         last = [node for node in (REMARK, *self._deciding, REVIEW, ROBUSTNESS, CLOSE) if node in self.nodes]
         first = [node for node in self.nodes if node not in last]
         self.nodes = {node: self.nodes[node] for node in (*first, *last)}  # the order in drawings

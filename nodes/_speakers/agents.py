@@ -39,6 +39,7 @@ def _check_names(agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
 
 
 Agents = Annotated[tuple[Agent, ...], number_speakers("agent"), AfterValidator(_check_names)]
+"""The type of a field with agents, which may be given as a list or as their number; see `n_agents`."""
 
 
 def n_agents(count: int) -> tuple[Agent, ...]:
@@ -200,8 +201,15 @@ def to_agents(
     return sends
 
 
-def rounds(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Send] | str]:
-    """Makes a router that starts the next round at ``answer`` or, if no round or budget is left, leads to ``vote``."""
+def round_router(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Send] | str]:
+    """Makes a router that starts the next round at the node ``answer``.
+
+    If no round or no budget is left, the router returns the node ``vote``.
+
+    Args:
+        kind: the class of the settings that the router takes.
+        hears: the topology of all rounds.
+    """
 
     def another_round(state: DebateState, settings: S) -> list[Send] | str:
         return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, hears)

@@ -97,8 +97,14 @@ class DebaterSettings(EvidenceSettings):
         return {}
 
 
-def needs_of(settings: DebaterSettings, *roles: str, encoder: bool = False) -> Needs:
-    """The resources that debaters and further roles need."""
+def debaters_needs(settings: DebaterSettings, *roles: str, encoder: bool = False) -> Needs:
+    """The resources that debaters and further roles need.
+
+    Args:
+        settings: the debate's settings.
+        roles: the roles that speak besides the debaters.
+        encoder: whether a text encoder is needed.
+    """
     sources = [name for d in settings.debaters for name in sources_of(d.model_dump())]
     sources += [name for d in settings.debaters for name in d.fallback]
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(roles)

@@ -102,7 +102,15 @@ class GateSettings(EvidenceSettings):
 
 
 def gate_roles(settings: GateSettings, debate: Settings) -> set[str]:
-    """The roles that may have a model of their own, in the gate and in the debate, whose names must differ."""
+    """The roles that may have a model of their own, in the gate and in the debate.
+
+    Args:
+        settings: the gate's settings.
+        debate: the debate's settings.
+
+    Raises:
+        ValueError: an agent of the gate has the same name as a role in the debate.
+    """
     own, others = {agent.name for agent in settings.agents}, debate.roles() or set()
     if twice := sorted(own & others):
         raise ValueError(f"agents: {twice[0]!r} is also a role in {settings.debate}; choose another name")

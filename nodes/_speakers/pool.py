@@ -10,6 +10,7 @@ from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import PoolSettings, SourcesSettings, ask_person
 from moot.nodes._runtime.state import DebateState
+from moot.nodes._speakers.single import AGENT, SingleReaderSettings
 from moot.nodes._speakers.turns import (
     SHARED_ROLES,
     Agent,
@@ -62,8 +63,16 @@ def pool_needs(settings: PoolDebateSettings) -> Needs:
     return needs_for(settings, speakers | ({POOL: None} if needs_keywords else {}), sources)
 
 
-def to_pool(state: DebateState, settings: SourcesSettings, name: str = POOL) -> Send:
-    """Builds the `Send` that searches the shared sources, with the claim itself as the query."""
+def to_pool(state: DebateState, settings: SourcesSettings) -> Send:
+    """Builds the `Send` that searches the shared sources, with the claim itself as the query.
+
+    The search is a turn of the only agent or, in a debate, of the role ``pool``.
+
+    Args:
+        state: the debate's state.
+        settings: settings with ``sources``.
+    """
+    name = AGENT if isinstance(settings, SingleReaderSettings) else POOL
     reader = {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
     return send_turn("retrieve", state, reader, new_turn(1, name, "retrieve"), evidence=[], found=state["evidence"])
 

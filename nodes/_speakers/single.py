@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from langgraph.types import Send
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import Settings, SourcesSettings
@@ -42,3 +44,16 @@ def single_needs(settings: Settings) -> Needs:
 def to_agent(state: DebateState) -> Send:
     """Builds the `Send` that makes the single agent answer, with all active evidence (see `active_evidence`)."""
     return send_turn("answer", state, {"name": AGENT}, new_turn(1, AGENT), evidence=state["evidence"])
+
+
+def to_samples(state: DebateState, numbers: Iterable[int]) -> list[Send]:
+    """Builds one `Send` for each number, so that the single agent answers several times, independently.
+
+    Args:
+        state: the debate's state.
+        numbers: the numbers of the answers, from 1.
+    """
+    return [
+        send_turn("answer", state, {"name": AGENT, "sample": number}, new_turn(1, AGENT, number=number))
+        for number in numbers
+    ]

@@ -77,7 +77,14 @@ def as_mappings(given: Any, other_form: str = "") -> list[Any]:
 
 
 def fixed_speakers(*names: str) -> Any:
-    """A validator that gives speakers these names, in this order, and refuses others; the field checks their number."""
+    """A validator for speakers that must have these names, in this order.
+
+    A speaker without a name gets the name for its position. The validator does not check the number of speakers; the
+    field must do this.
+
+    Args:
+        names: the names.
+    """
 
     def add_names(given: Any) -> Any:
         plain = as_mappings(given)

@@ -103,7 +103,12 @@ def gate_node() -> Node:
 
 
 def stop_reason_without_debate(state: DebateState, settings: Any) -> StopReason:
-    """The stop reason if the gate's answers decide by vote: the gate was not passed, and no debate follows."""
+    """The stop reason if the gate's answers decide by vote: the gate was not passed, and no debate follows.
+
+    Args:
+        state: the debate's state.
+        settings: the debate's settings.
+    """
     return "budget_exhausted" if is_spent(state) else "single_pass"
 
 

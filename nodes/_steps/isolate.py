@@ -65,7 +65,13 @@ def group_origins_node() -> Node:
 
 
 def to_origins(state: DebateState) -> list[Send] | Send:
-    """Builds one `Send` for each origin, so that the agent answers from its evidence alone, or one without evidence."""
+    """Builds one `Send` for each origin, so that the agent answers from each origin's evidence alone, in parallel.
+
+    If there are no origins, the agent answers once, without evidence.
+
+    Args:
+        state: the debate's state.
+    """
     known = {piece["id"]: piece for piece in state["evidence"]}
     return [
         send_turn(
@@ -80,7 +86,14 @@ def to_origins(state: DebateState) -> list[Send] | Send:
 
 
 def origin_instructions(state: DebaterState, settings: Any) -> Mapping[str, str]:
-    """Values of the prompt's placeholders, which ask the agent not to go beyond the origin's evidence."""
+    """Values of the prompt's placeholders, which ask the agent not to go beyond the origin's evidence.
+
+    Without evidence, the prompt has no such request.
+
+    Args:
+        state: the agent's state.
+        settings: the debate's settings.
+    """
     if not state["evidence"]:
         return {"untold": ""}
     task = state["task"]
@@ -121,11 +134,11 @@ def decide_by_origins_node() -> Node:
         closed = await close_round(state, run)
         votes = weighted_votes(state["task"], closed["votes"], state["metrics"]["origins"])
         closed |= {"votes": votes} | recorded_round(closed["rounds"], reason="single_pass", votes=votes)
-        closed |= await vote.step({**state, **closed, "turns": state["turns"]}, run)
-        if closed["answer"] is None:
+        decided = await vote.step({**state, **closed, "turns": state["turns"]}, run)
+        if decided["answer"] is None:
             counted = [one.get("weight", 0.0) for one in votes]
             why = "contradicted" if majority(votes, counted, "none") else "tie"
-            closed["metrics"] = {**closed["metrics"], "undecided": why}
-        return closed
+            decided["metrics"] = {**decided["metrics"], "undecided": why}
+        return closed | decided
 
     return Node(step, prompts=(EQUIVALENCE,))

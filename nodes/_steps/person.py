@@ -105,7 +105,8 @@ async def valid_reply(moment: Moment, about: str, proposed: Mapping[str, Any]) -
 def review_turn(state: State, moment: Moment, phase: str | None) -> Turn:
     """A person's turn in the last round of the phase, without the reply."""
     turns, step = state["turns"], f"review_{moment}"
-    phase = phase or state.get("phase") or (turns[0]["phase"] if turns else "primary")  # type: ignore[assignment]
+    near = turns[-1:] if moment == "verdict" else turns[:1]  # the turns are in the order of phases; the last decides
+    phase = phase or state.get("phase") or (near[0]["phase"] if near else "primary")  # type: ignore[assignment]
     round = max((turn["round"] for turn in turns if turn["phase"] == phase), default=0)
     same = [turn for turn in turns if (turn["step"], turn["round"], turn["phase"]) == (step, round, phase)]
     # Without a reviewed debater, the number counts the moment's reviews in the round.

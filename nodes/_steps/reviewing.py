@@ -76,17 +76,26 @@ def _prompt_values(
     return wording(task) | values | {"persona": show_persona(persona)}
 
 
-def review_node(ask: Any = review, fields: tuple[str, ...] = ("comment", "confidence"), prompt: str = REVIEW) -> Node:
-    """Reviews or scores the only answer in ``opponents``, and writes the result into the reviewer's turn.
+def review_node() -> Node:
+    """Reviews the only answer in ``opponents``; writes ``comment`` and ``confidence`` into the reviewer's turn.
 
-    Reads: claim, task, debater, opponents, evidence, turns. In the turn, ``fields`` are null if an external cause or a
-    ceiling makes the call fail, or if no reply is usable. A `UserError` ends the debate.
-
-    Args:
-        ask: the function that makes the call: `review` or `score_answer`.
-        fields: the fields of the reply that are written into the turn.
-        prompt: the name of the prompt that ``ask`` uses.
+    Reads: claim, task, debater, opponents, evidence, turns. Both fields are null if an external cause or a ceiling
+    makes the call fail, or if no reply is usable. A `UserError` ends the debate.
     """
+    return _node(review, ("comment", "confidence"), REVIEW)
+
+
+def peer_score_node() -> Node:
+    """Scores the only answer in ``opponents`` (CortexDebate, appendix E); writes ``score`` into the scorer's turn.
+
+    Reads: claim, task, debater, opponents, evidence, turns. ``score`` (from 0 to 1) is null if an external cause or a
+    ceiling makes the call fail, or if no reply is usable. A `UserError` ends the debate.
+    """
+    return _node(score_answer, ("score",), SCORE)
+
+
+def _node(ask: Any, fields: tuple[str, ...], prompt: str) -> Node:
+    """Writes ``fields`` of the reply of ``ask`` into the turn."""
 
     async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker_of(state["debater"])

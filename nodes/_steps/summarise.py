@@ -73,7 +73,14 @@ def agreement_node(prompt: str = AGREE) -> Node:
 
 
 def undecided(state: DebateState) -> bool:
-    """Whether free-text answers, one of each agent, are in several groups, but no two of them certainly differ."""
+    """Whether the votes are not enough to tell if the answers agree.
+
+    This is so if all agents gave free-text answers that are not all in one group, and no two answers certainly differ.
+    For example, an answer and an abstention certainly differ (`surely_differ`).
+
+    Args:
+        state: the debate's state.
+    """
     given = [vote["answer"] for vote in state["votes"]]
     if state["task"]["kind"] not in WORDED_KINDS or agreed_answer(state["votes"]) is not None:
         return False
@@ -88,7 +95,11 @@ def agreed_in(turns: Sequence[Turn], round: int) -> bool:
 
 
 def all_agreed(state: DebateState) -> bool:
-    """Whether the last round's answers agree, according to the votes or the judge's turn."""
+    """Whether the last round's answers agree, according to the votes or the judge's turn.
+
+    Args:
+        state: the debate's state.
+    """
     return agreed_answer(state["votes"]) is not None or agreed_in(state["turns"], state["rounds"])
 
 

@@ -155,7 +155,13 @@ def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
 
 
 def show_heard(turns: Iterable[Turn]) -> str:
-    """Summaries of the last round, and reviews of the speaker's answer, under headings; only turns that are ``ok``."""
+    """Summaries of the last round, and reviews of the speaker's answer, under headings.
+
+    Turns with another ``outcome`` than ``ok`` are not shown. The text is empty if nothing is left to show.
+
+    Args:
+        turns: turns with a summary or a review.
+    """
     usable = [turn for turn in turns if turn.get("outcome") == "ok"]
     summaries = [as_data("summary", str(turn["summary"]), by=turn["agent"]) for turn in usable if "summary" in turn]
     reviews = [_review_block(turn) for turn in usable if "comment" in turn]

@@ -106,7 +106,7 @@ async def weigh_evidence(
 
 
 def premises_node() -> Node:
-    """Adds the miner's turn with the premises."""
+    """Adds the miner's turn with the premises. Reads: claim, task and, if present, debater, rounds."""
     return PREMISES.node(
         lambda state, speaker, settings: mine_premises(state["claim"], state["task"], speaker),
         turn_starter(PREMISES.role, "premises", "negotiation"),
@@ -114,7 +114,7 @@ def premises_node() -> Node:
 
 
 def stance_queries_node() -> Node:
-    """Adds the negotiator's turn with a query for each side."""
+    """Adds the negotiator's turn with a query for each side. Reads: claim, task and, if present, debater, rounds."""
     return QUERIES.node(
         lambda state, speaker, settings: stance_queries(state["claim"], state["task"], speaker),
         turn_starter(QUERIES.role, "stance_queries", "negotiation"),
@@ -155,7 +155,10 @@ def challenge_node() -> Node:
 
 
 def weigh_exhibit_node() -> Node:
-    """Writes the relevance, credibility and weight of one piece of evidence into the arbiter's turn."""
+    """Writes the relevance, credibility and weight of one piece of evidence into the arbiter's turn.
+
+    Reads: claim, task, evidence, heard, turns and, if present, premises and debater.
+    """
 
     def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[AdmissibilityReply]:
         (piece,) = state["evidence"]
@@ -207,15 +210,29 @@ def _ratings(turn: Turn) -> Any:
 # --- edges ------------------------------------------------------------------------------------------------------------
 
 
-def to_seed(to: str, state: TrialState, settings: Any) -> Send:
-    """Builds the `Send` that starts the first search, for the claim itself, with `seed_k` results from each source."""
+def to_seed_search(to: str, state: TrialState, settings: Any) -> Send:
+    """Builds the `Send` that starts the first search, for the claim itself, with `seed_k` results from each source.
+
+    Args:
+        to: the node.
+        state: the state of the negotiation.
+        settings: the trial's settings.
+    """
     turn: Turn = {**new_turn(0, "retrieval", "retrieve_seed", phase="negotiation"), "pool": "seed"}
     speaker = searcher("retrieval", settings) | {"k": settings.seed_k}
     return send_to_speaker(to, state, speaker, turn, found=state["evidence"])
 
 
-def to_pools(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Builds the `Send`s of searches: for the first `max_premises` premises, and with each side's query, if any."""
+def to_pool_searches(to: str, state: TrialState, settings: Any) -> list[Send]:
+    """Builds the `Send`s of two kinds of searches: for the first `max_premises` premises, and with each side's query.
+
+    A side without a query does not search.
+
+    Args:
+        to: the node.
+        state: the state of the negotiation.
+        settings: the trial's settings.
+    """
     sends = []
     for number, premise in enumerate(premises_of(state["turns"])[: settings.max_premises], 1):
         turn = new_turn(0, "retrieval", "retrieve_premise", number, phase="negotiation")
@@ -236,7 +253,14 @@ def searcher(name: str, settings: Any) -> dict[str, Any]:
 
 
 def to_challengers(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s that make each side challenge what the other side found, and the given texts, if any."""
+    """Builds the `Send`s that make each side challenge the evidence that the other side found, and the given texts.
+
+    There is no `Send` for a side that has nothing to challenge.
+
+    Args:
+        to: the node.
+        state: the state of the negotiation.
+    """
     sends = []
     for side in SIDES:
         theirs = {i for turn in state["turns"] if turn.get("pool") == OPPOSITE[side] for i in turn["evidence_ids"]}
@@ -249,7 +273,12 @@ def to_challengers(to: str, state: TrialState) -> list[Send]:
 
 
 def to_arbiter(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s that make the arbiter weigh evidence, each with one piece and all turns with challenges."""
+    """Builds the `Send`s that make the arbiter weigh evidence, each with one piece and all turns with challenges.
+
+    Args:
+        to: the node.
+        state: the state of the negotiation.
+    """
     heard = [turn for turn in state["turns"] if turn["step"] == "challenge"]
     return [
         send_to_speaker(

@@ -154,7 +154,10 @@ async def judge_record(
 
 
 def analyse_node() -> Node:
-    """Adds the analyser's turn with its scores of consistency."""
+    """Adds the analyser's turn with its scores of consistency.
+
+    Reads: claim, task, turns and, if present, debater, rounds.
+    """
     return ANALYSE.node(
         lambda state, speaker, settings: analyse_consistency(state["claim"], state["task"], state["turns"], speaker),
         turn_starter(ANALYSE.role, "analyse", "panel"),

@@ -309,7 +309,7 @@ async def test_a_debate_inside_a_debate_stays_within_both_ceilings(
     builder.add_node("second", Node(step))
     builder.add_edge("open", "first")
     builder.add_edge("first", "second")
-    builder.verdict_from("second")
+    builder.add_verdict("second")
     graph = builder.compile(name="Both")
     document = await graph.ainvoke({"claim": CLAIM}, context=Settings(model="openai:stub", budget=outer))
     assert [each["stop_reason"] for each in (*inner_debates, document)] == ["budget_exhausted"] * 3

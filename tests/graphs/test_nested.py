@@ -131,7 +131,7 @@ def within_a_debate(builder: Debate, graph: Any, settings: Any) -> None:
     builder.add_node("second", Node(step))
     builder.add_edge("open", "first")
     builder.add_edge("first", "second")
-    builder.verdict_from("second")
+    builder.add_verdict("second")
 
 
 WAYS = [in_graph_node, called, called_with_config, second_in_node, in_tool, as_subgraph]

@@ -250,6 +250,7 @@ async def test_consistency_is_not_analysed_again_after_a_question_to_the_panel(s
     document, asked = await debate("proclaim", reply, ask_person=["verdict"])
     nodes = [call["node"] for call in document["calls"]]
     assert (len(asked), nodes.count("analyse_consistency")) == (2, 1)
+    assert [turn["phase"] for turn in document["turns"] if turn["step"] == "review_verdict"] == ["panel"] * 2
 
 
 async def test_a_person_may_change_premises_queries_evidence_and_verdict_of_a_trial(start_stub: StartStub) -> None:

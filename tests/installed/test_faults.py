@@ -36,11 +36,10 @@ builder = Debate("ring", RoundsSettings, agents_needs)
 builder.add_node("answer", agent_node())
 builder.add_node("compare", compare_node())
 builder.add_node("vote", vote_node(consensus_or_rounds))
-builder.begin(another, ["answer"])
-builder.rounds(another, ["answer"])
+builder.add_round(another, ["answer"])
 builder.add_edge("answer", "compare")
 builder.add_conditional_edges("compare", another, ["answer", "vote"])
-builder.verdict_from("vote")
+builder.add_verdict("vote")
 graph = builder.compile()
 """
 SHELF = """

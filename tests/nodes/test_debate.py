@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send
 from moot.nodes import (
@@ -20,12 +21,12 @@ from moot.nodes import (
     agent_node,
     agents_needs,
     all_others,
+    ask_person,
     compare_node,
     no_round_left,
     to_agents,
     vote_node,
 )
-from moot.nodes._runtime.settings import ask_person
 
 from tests.conftest import CLAIM
 
@@ -41,11 +42,10 @@ def small_debate(to: Sequence[str] = ("answer", "vote"), router: Callable[..., A
     builder.add_node("answer", agent_node())
     builder.add_node("compare_answers", compare_node(by_text=True))
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
-    builder.begin(another_round, ["answer"])
-    builder.rounds(another_round, ["answer"])
+    builder.add_round(another_round, ["answer"])
     builder.add_edge("answer", "compare_answers")
     builder.add_conditional_edges("compare_answers", router, to)
-    builder.verdict_from("vote")
+    builder.add_verdict("vote")
     return builder
 
 
@@ -65,11 +65,10 @@ async def test_a_person_is_asked_before_every_round_but_the_first(form: Callable
     builder.add_node("answer_again", lambda state: {})
     builder.add_node("compare_answers", compare_node(by_text=True))
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
-    builder.begin(another_round, ["answer"])
-    builder.rounds(another_round, ["answer", "answer_again"])
     builder.add_edge("answer", "compare_answers")
     builder.add_conditional_edges("compare_answers", in_another_form, ["answer", "answer_again", "vote"])
-    builder.verdict_from("vote")
+    builder.add_verdict("vote")
+    builder.add_round(another_round, ["answer", "answer_again"])  # the order of the edges does not matter
     graph = builder.compile(name="ring", checkpointer=InMemorySaver())
     settings = SETTINGS.model_copy(update={"ask_person": ("remark",), "max_rounds": 3})
     config: Any = {"configurable": {"thread_id": "1"}}
@@ -96,11 +95,10 @@ async def test_after_an_error_no_router_is_called_and_the_debate_ends() -> None:
     builder.add_node("answer", agent_node())
     builder.add_node("compare_answers", compare_node(by_text=True))
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
-    builder.begin(record_and_route, ["answer"])
-    builder.rounds(record_and_route, ["answer"])
+    builder.add_round(record_and_route, ["answer"])
     builder.add_edge("answer", "compare_answers")
     builder.add_conditional_edges("compare_answers", record_and_route, ["answer", "vote"])
-    builder.verdict_from("vote")
+    builder.add_verdict("vote")
     document = await builder.compile(name="ring").ainvoke({"claim": " "}, context=SETTINGS)
     assert (document["status"], document["error"]["kind"], asked) == ("failed", "invalid_claim", [])
 
@@ -185,13 +183,29 @@ def test_a_debate_refuses_async_routers() -> None:
         small_debate(router=async_router)
 
 
-def test_rounds_refuses_a_graph_that_already_has_edges_to_the_round() -> None:
-    """These edges would skip the person's remark."""
-    builder = Debate("ring", RoundsSettings)
-    builder.add_node("answer", agent_node())
-    builder.add_conditional_edges("answer", another_round, ["answer"])
-    with pytest.raises(ValueError, match="call rounds\\(\\) before the edges that lead to answer"):
-        builder.rounds(another_round, ["answer"])
+@pytest.mark.parametrize("plain", [True, False])
+async def test_an_edge_from_start_leads_to_the_first_node_of_a_checked_claim(plain: bool) -> None:
+    builder = Debate("vote", Settings)
+    builder.add_node("note", lambda state: {"metrics": {"claim": state["claim"]}})
+    builder.add_verdict("note")
+    if plain:
+        builder.add_edge(START, "note")
+    else:
+        builder.add_conditional_edges(START, lambda state: "note", ["note"])
+    graph = builder.compile(name="vote")
+    document = await graph.ainvoke({"claim": f" {CLAIM} "}, context=Settings(model="fake:1"))
+    assert (document["metrics"]["claim"], document["status"]) == (CLAIM, "done")
+    failed = await graph.ainvoke({"claim": " "}, context=Settings(model="fake:1"))
+    assert ("claim" in failed["metrics"], failed["status"]) == (False, "failed")
+
+
+def test_only_a_verdict_ends_a_debate() -> None:
+    """An edge to `END` would skip the result document."""
+    builder = small_debate()
+    with pytest.raises(ValueError, match=r"add_verdict\('vote'\) ends the debate, not an edge to END"):
+        builder.add_edge("vote", END)
+    with pytest.raises(ValueError, match="the router after 'vote' must return 'close' to end the debate, not END"):
+        builder.add_conditional_edges("vote", lambda state: END, [END])
 
 
 @pytest.mark.parametrize("to", [(), {"answer": "answer", "vote": "vote"}])
@@ -210,8 +224,8 @@ def test_each_moment_that_the_settings_offer_needs_a_node_that_asks_a_person() -
     """This graph asks about the verdict, but not for a remark."""
     builder = Debate("talk", AskingSettings, lambda settings: Needs())
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
-    builder.begin(lambda state: "vote", ["vote"])
-    builder.verdict_from("vote", reviewed=True)
+    builder.add_edge(START, "vote")
+    builder.add_verdict("vote", on_question="vote")
     with pytest.raises(
         ValueError, match=r"AskingSettings offers ask_person=\['remark'\], but no node waits for a person"
     ):

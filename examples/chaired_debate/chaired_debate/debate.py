@@ -1,11 +1,11 @@
 """A chaired debate: the first agent hears all others, and the others hear only the first. Then all vote."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from moot.nodes import (
     Debate,
     DebateState,
+    Next,
     RoundsSettings,
     agent_node,
     agents_needs,
@@ -24,7 +24,7 @@ def heard_by(name: str, names: Sequence[str]) -> list[str]:
     return [other for other in names if other != chair] if name == chair else [chair]
 
 
-def another_round(state: DebateState, settings: RoundsSettings) -> Any:
+def another_round(state: DebateState, settings: RoundsSettings) -> Next:
     """Routes to the vote if all agree, or if the rounds or the budget are used up; else starts the next round."""
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
@@ -35,9 +35,8 @@ builder = Debate("chaired", RoundsSettings, agents_needs)
 builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_node())
 builder.add_node("vote", vote_node(consensus_or_rounds))
-builder.begin(another_round, ["answer"])
-builder.rounds(another_round, ["answer"])
+builder.add_round(another_round, ["answer"])
 builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
-builder.verdict_from("vote")
+builder.add_verdict("vote")
 graph = builder.compile(name="Chaired debate")
