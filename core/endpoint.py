@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -229,9 +230,16 @@ def make_client(kind: Any, base_url: str, **options: Any) -> Any:
     try:
         if certificates and not base_url.startswith("http:") and not os.path.isfile(certificates):
             raise FileNotFoundError(f"SSL_CERT_FILE names {certificates}, which is not a file")
-        return kind(verify=tls(), trust_env=not is_loopback(base_url), follow_redirects=False, **options)
+        return kind(
+            verify=tls(), trust_env=not is_loopback(base_url), follow_redirects=False, cookies=no_cookies(), **options
+        )
     except Exception as error:  # httpx's own errors have no common class
         raise client_error(error) from error
+
+
+def no_cookies() -> CookieJar:
+    """A jar that keeps no cookie, because debates of several users may share a client."""
+    return CookieJar(DefaultCookiePolicy(allowed_domains=[]))
 
 
 def client_error(error: Exception) -> UserError:

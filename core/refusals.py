@@ -89,7 +89,9 @@ def _explain_classes(causes: Sequence[BaseException], endpoint: Endpoint, model:
         cause = causes[-1].__cause__ or causes[-1]
         shown = ConnectionError(f"through a proxy: {cause}") if any("Proxy" in name for name in names) else cause
         return unreachable(endpoint, shown, may_cost=not _never_connected(causes))
-    return unreadable(endpoint, model, f"{type(causes[0]).__name__}: {_shown(causes[0])}".removesuffix(": "))
+    # Only langchain-openai's own error for an error in the answer quotes the endpoint; others quote parts of a reply.
+    words = f": {_shown(causes[0])}" if type(causes[0]) is ValueError else ""
+    return unreadable(endpoint, model, f"{type(causes[0]).__name__}{words}")
 
 
 def _shown(error: BaseException) -> str:

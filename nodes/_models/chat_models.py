@@ -70,6 +70,7 @@ class ChatModel:
     # Only a ceiling limits the replies' length. A complete reply does not depend on it, so the ledger's keys leave it
     # out.
     is_capped: bool = False
+    timeout: float | None = None  # seconds for a whole attempt; None: the client's own limit applies
 
 
 class TokensSoFar(AsyncCallbackHandler):
@@ -173,7 +174,7 @@ async def open_chat_model(
             callbacks=[TokensSoFar()],
             **options,
         )
-        return ChatModel(name, chat, endpoint, tight)
+        return ChatModel(name, chat, endpoint, tight, timeout=timeout)
 
     return await create_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
 
@@ -184,7 +185,9 @@ async def _vendor_model(name: str, timeout: float, options: Mapping[str, Any]) -
 
     async def make() -> ChatModel:
         chat = await vendor_chat(provider, model, endpoint, timeout, **options)
-        return ChatModel(name, chat, endpoint, structure=vendor.structure, json_mode=vendor.json_mode)
+        # A client without asynchronous methods waits for a thread first, so its own limit of time must do.
+        limit = None if type(chat)._agenerate is BaseChatModel._agenerate else timeout
+        return ChatModel(name, chat, endpoint, structure=vendor.structure, json_mode=vendor.json_mode, timeout=limit)
 
     return await create_once(("chat", name, endpoint, *options.values(), timeout), make)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from moot.core.errors import MootError, ReplyError
-from moot.nodes._models.parallel import branch
+from moot.nodes._models.parallel import branch, chain
 from moot.nodes._records.entries import Call, Turn, Warned
 
 T = TypeVar("T")
@@ -33,7 +33,9 @@ class Ledger:
     """The branches of the calls, and those of the warnings."""
 
     def add_call(self, call: Call) -> None:
-        """Records a call."""
+        """Records a call, which depends on the calls before it in its coroutine."""
+        chain.set(chain.get() + 1)
+        self.depth = max(self.depth, chain.get())
         _insert(self.calls, self._places[0], call)
 
     def warn(self, kind: str, detail: str, where: str | None = None) -> None:

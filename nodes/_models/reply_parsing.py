@@ -49,18 +49,27 @@ def without_environment_keys(message: BaseMessage, keys: Keys) -> AIMessage:
 
 
 def is_broken_off(message: BaseMessage) -> bool:
-    """Whether a streamed reply lacks its end, for which the openai SDK takes the end of a connection."""
+    """Whether a streamed reply of `ChatOpenAI` lacks its end. The openai SDK takes the end of a connection for it."""
     found = message.response_metadata
-    return found.get("model_provider") == "openai" and "finish_reason" not in found
+    # Replies of the Responses API have a status instead of a finish reason.
+    return found.get("model_provider") == "openai" and not {"finish_reason", "status"} & found.keys()
 
 
 def without_invalid_metadata(message: AIMessage) -> AIMessage:
     """A reply without its token counts if one is no number of tokens, and without a model's name that is not a text."""
-    # langchain-openai takes both as they come, and writes a missing count as 0.
     usage, found = message.usage_metadata, message.response_metadata
-    counts = [usage["input_tokens"], usage["output_tokens"]] if usage else []
+    sent = found.get("token_usage")  # as the endpoint wrote it; a streamed reply has none
+
+    def is_count(count: Any, name: str, *, may_be_zero: bool) -> bool:
+        # langchain-openai writes a missing count as 0.
+        zero = sent.get(name) == 0 if isinstance(sent, dict) else may_be_zero
+        return type(count) is int and 0 <= count < 2**53 and (count > 0 or zero)
+
     changed: dict[str, Any] = {}
-    if not all(type(count) is int and 0 < count < 2**53 for count in counts):
+    if usage and not (
+        is_count(usage["input_tokens"], "prompt_tokens", may_be_zero=False)
+        and is_count(usage["output_tokens"], "completion_tokens", may_be_zero=True)
+    ):
         changed["usage_metadata"] = None
     if not isinstance(found.get("model_name", ""), str):
         changed["response_metadata"] = {**found, "model_name": None}

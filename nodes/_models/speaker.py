@@ -13,11 +13,10 @@ from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits
 from moot.core.errors import MootError, UserError
 from moot.nodes._models.call.asking import asking, conversing
 from moot.nodes._models.call.request import Layer, Request, Send
-from moot.nodes._models.call.stack import stack
+from moot.nodes._models.call.stack import way_of
 from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.ledger import Ledger
-from moot.nodes._models.parallel import chain
 from moot.nodes._models.reply_parsing import fault_of, read_reply
 from moot.nodes._models.session import Session
 from moot.nodes._models.structured import reply_request, schema_in_words
@@ -48,7 +47,7 @@ class Speaker:
     # By default those of the session
     ceilings: Ceilings = None  # type: ignore[assignment]
     seed: int | None = None  # from which each call's seed is derived; None for no seeds
-    around: tuple[Layer, ...] = ()  # innermost first
+    around: tuple[Layer, ...] = ()  # layers before all others
 
     def __post_init__(self) -> None:
         if self.ceilings is None:
@@ -84,8 +83,7 @@ class Speaker:
                 return chat.ainvoke(list(messages), **reply_request(model, how, reply, shown))
             return chat.ainvoke(list(messages), **schema)
 
-        message = await self._run(
-            asking,
+        message = await way_of(self, asking)(
             Request(
                 [SystemMessage(instructions), HumanMessage(data)],
                 send,
@@ -93,6 +91,7 @@ class Speaker:
                 prompt,
                 {"schema": schema, "structured_output": how},
                 {id: rank for value in values.values() for id, rank in getattr(value, "ranks", {}).items()},
+                record=self.ledger,
             ),
         )
         found = read(message)[0]
@@ -107,21 +106,9 @@ class Speaker:
         self, send: Send, messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]] = ()
     ) -> AIMessage | None:
         """Requests the next reply, which may call tools, of a conversation; None, with a warning, if it has a fault."""
-        request = Request(messages, send, conversation_fault, parts={"tools": list(tools)})
-        message = await self._run(conversing, request)
+        request = Request(messages, send, conversation_fault, parts={"tools": list(tools)}, record=self.ledger)
+        message = await way_of(self, conversing)(request)
         return None if conversation_fault(message)[1] else message
-
-    async def _run(self, way: Layer, request: Request) -> AIMessage:
-        """Sends a request down the stack, and records its calls and warnings, whether it succeeds or fails."""
-        try:
-            return await stack(way, self)(request)
-        finally:
-            chain.set(chain.get() + len(request.calls))
-            self.ledger.depth = max(self.ledger.depth, chain.get())
-            for call in request.calls:
-                self.ledger.add_call(call)
-            for kind, detail in request.warnings:
-                self.ledger.warn(kind, detail)
 
     def set_not_shown(self, left: LeftOut | None) -> None:
         """Keeps which evidence the last prompt left out."""

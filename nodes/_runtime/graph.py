@@ -7,6 +7,7 @@ from dataclasses import replace
 from inspect import Parameter, iscoroutinefunction, isroutine, signature
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
@@ -110,7 +111,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             super().add_conditional_edges(source, path, path_map)  # type: ignore[arg-type]
             return self
 
-        async def route(state: Any) -> Any:
+        def route(state: Any) -> Any:
             if leave and state.get("error"):
                 return leave
             settings = self._settings(state)
@@ -121,10 +122,13 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
                 raise ValueError(f"{called} leads from {source} to {to}, which is not in the edge's path_map")
             return to
 
-        called = route.__name__ = getattr(path, "__name__", type(path).__name__)
+        async def route_in_loop(state: Any) -> Any:  # a plain function would run in a thread
+            return route(state)
+
+        called = getattr(path, "__name__", type(path).__name__)
         hint = get_type_hints(path).get("return") if isroutine(path) else None
         ends = path_map or (list(get_args(hint)) if get_origin(hint) is Literal else None)
-        super().add_conditional_edges(source, route, ends)  # type: ignore[arg-type]
+        super().add_conditional_edges(source, RunnableLambda(route, route_in_loop, name=called), ends)  # type: ignore[arg-type]
         return self
 
     def must_end(self, state: Any, settings: Any) -> bool:

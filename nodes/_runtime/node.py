@@ -92,7 +92,7 @@ class NodeContext:
         own = {"tokens_left": debater.get("tokens_left"), "remarks": debater.get("told", "")}
         attack = current_tampering()
         lies = (instructing(attack.instructions),) if attack.liar == debater["name"] else ()
-        return replace(speaker, **own, sample=(debater["name"], sample), around=(*speaker.around, *lies))
+        return replace(speaker, **own, sample=(debater["name"], sample), around=(*lies, *speaker.around))
 
     async def retriever(self, name: str, *, recent: bool = True) -> Retriever:
         """The source with this name. ``recent``: whether a corpus's cached state may be used (see `open_retriever`)."""

@@ -24,7 +24,7 @@ from moot.core.limiter import limiters
 from moot.core.redaction import hide_secrets
 from moot.core.telemetry.instruments import Telemetry, provider_and_model, server_of
 from moot.core.telemetry.switch import telemetry
-from moot.nodes._models.call.request import Ask, Attempt, Request
+from moot.nodes._models.call.request import Attempt, Request, Way
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
@@ -142,7 +142,7 @@ def place_attributes(place: Ledger) -> dict[str, Any]:
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def observing(ask: Ask, speaker: Speaker) -> Ask:
+def observing(below: Way, speaker: Speaker) -> Way:
     """A layer: records the metrics and the span of each call, while telemetry is on."""
 
     async def observe(request: Request) -> AIMessage:
@@ -150,7 +150,7 @@ def observing(ask: Ask, speaker: Speaker) -> Ask:
         assert seen is not None
         args = (speaker.role, speaker.model, speaker.ledger, speaker.session, request.messages)
         with CallWatch(seen, *args) as watch:
-            return await ask(replace(request, watches=(watch.watching, *request.watches)))
+            return await below(replace(request, watches=(watch.watching, *request.watches)))
 
     return observe
 

@@ -42,8 +42,20 @@ def join_words(text: str) -> str:
 
 
 def unmarked_message(message: AIMessage) -> AIMessage:
-    """A model's message with spaces instead of marks, also where JSON writes the mark as an escape."""
-    text = message.content
-    if not isinstance(text, str):
-        return message
-    return message.model_copy(update={"content": _ESCAPED_MARK.sub(r"\1 ", text.replace(MARK, " "))})
+    """A model's message with spaces instead of marks in its texts, also where JSON writes the mark as an escape."""
+    content = message.content
+    if isinstance(content, str):
+        return message.model_copy(update={"content": _unmarked(content)})
+    blocks = [
+        {**block, "text": _unmarked(block["text"])}
+        if isinstance(block, dict) and isinstance(block.get("text"), str)
+        else _unmarked(block)
+        if isinstance(block, str)
+        else block
+        for block in content
+    ]
+    return message.model_copy(update={"content": blocks})
+
+
+def _unmarked(text: str) -> str:
+    return _ESCAPED_MARK.sub(r"\1 ", text.replace(MARK, " "))

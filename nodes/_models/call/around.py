@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
-from moot.nodes._models.call.request import Ask, Layer, Request
+from moot.nodes._models.call.request import Layer, Request, Way
 from moot.nodes._texts.datamarking import datamarked, unmarked_message
 
 if TYPE_CHECKING:
     from moot.nodes._models.speaker import Speaker
 
 
-def marking(ask: Ask, speaker: Speaker) -> Ask:
+def marking(below: Way, speaker: Speaker) -> Way:
     """A layer: marks the evidence in prompts, and removes the marks from replies (`moot.nodes._texts.datamarking`)."""
 
     async def mark(request: Request) -> AIMessage:
@@ -23,7 +23,7 @@ def marking(ask: Ask, speaker: Speaker) -> Ask:
             messages=datamarked(request.messages),
             fault=lambda message: request.fault(unmarked_message(message)),
         )
-        return unmarked_message(await ask(marked))
+        return unmarked_message(await below(marked))
 
     return mark
 
@@ -39,9 +39,9 @@ def instructing(instructions: str) -> Layer:
             for one in messages
         ]
 
-    def layer(ask: Ask, speaker: Speaker) -> Ask:
+    def layer(below: Way, speaker: Speaker) -> Way:
         async def instruct(request: Request) -> AIMessage:
-            return await ask(replace(request, messages=instructed(request.messages)))
+            return await below(replace(request, messages=instructed(request.messages)))
 
         return instruct
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from moot.core.errors import BudgetExhausted, Outcome, ReplyError
 from moot.core.telemetry.switch import telemetry
-from moot.nodes._models.call.request import Ask, Request
+from moot.nodes._models.call.request import Request, Way
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.reply_parsing import text_of
 from moot.prompts import as_data
@@ -21,7 +21,7 @@ LONGEST_ECHO = 2000
 """Maximum number of characters of an unusable reply that the second request shows to the model."""
 
 
-def asking(ask: Ask, speaker: Speaker) -> Ask:
+def asking(below: Way, speaker: Speaker) -> Way:
     """A layer: the first usable reply of at most two; the second request says why the first reply was unusable."""
 
     async def ask_until_usable(request: Request) -> AIMessage:
@@ -29,42 +29,42 @@ def asking(ask: Ask, speaker: Speaker) -> Ask:
         stored = entry.unusable if entry else None
         if stored:
             message, call = stored
-            request.calls.append(call)
+            request.add_call(call)
             speaker.set_not_shown(call.get("left_out"))
         else:
-            message = await ask(request)
-        problem = judge(speaker, request, message)
+            message = await below(request)
+        problem = record_fault(speaker, request, message)
         if not problem:
             return message
         error = reply_error(speaker, request, problem)
-        used = tokens_of(speaker.ledger.calls) + tokens_of(request.calls)
+        used = tokens_of(speaker.ledger.calls) + (tokens_of(request.calls) if request.record is None else 0)
         if speaker.tokens_left is not None and used >= speaker.tokens_left:
             raise error
         if entry and not stored:
             await entry.keep_unusable(message, request.calls[-1])
         try:
-            message = await ask(replace(request, messages=[*request.messages, *second_request(message, problem)]))
+            message = await below(replace(request, messages=[*request.messages, *second_request(message, problem)]))
         except BudgetExhausted as exhausted:
             raise error from exhausted
-        if problem := judge(speaker, request, message):
+        if problem := record_fault(speaker, request, message):
             raise reply_error(speaker, request, problem)
         return message
 
     return ask_until_usable
 
 
-def conversing(ask: Ask, speaker: Speaker) -> Ask:
+def conversing(below: Way, speaker: Speaker) -> Way:
     """A layer: the next reply of a conversation, which the caller may use or not."""
 
     async def converse(request: Request) -> AIMessage:
-        message = await ask(request)
-        judge(speaker, request, message)
+        message = await below(request)
+        record_fault(speaker, request, message)
         return message
 
     return converse
 
 
-def judge(speaker: Speaker, request: Request, message: AIMessage) -> str:
+def record_fault(speaker: Speaker, request: Request, message: AIMessage) -> str:
     """The fault of a message, in words; empty if it is usable; the last call records it, and a warning says it."""
     outcome, problem = request.fault(message)
     if seen := telemetry():
@@ -73,7 +73,7 @@ def judge(speaker: Speaker, request: Request, message: AIMessage) -> str:
     call["outcome"] = cast(Outcome, outcome)
     if problem:
         call["detail"] = problem
-        request.warnings.append((outcome, f"{speaker.role} ({speaker.model.name}): {problem}"))
+        request.warn(outcome, f"{speaker.role} ({speaker.model.name}): {problem}")
     return problem
 
 

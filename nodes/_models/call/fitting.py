@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from moot.core.errors import UserError
-from moot.nodes._models.call.request import Ask, Request
+from moot.nodes._models.call.request import Request, Way
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.contexts import (
     CONTEXT_SHARE,
@@ -33,7 +33,7 @@ MOST_REFUSALS = 4
 """Maximum number of times that a prompt is shortened because the endpoint refused it as too long."""
 
 
-def fitting(ask: Ask, speaker: Speaker) -> Ask:
+def fitting(below: Way, speaker: Speaker) -> Way:
     """A layer: shortens the messages to the model's context, and further if the endpoint refuses them as too long."""
     model, name, ceilings = speaker.model, speaker.model.name, speaker.ceilings
 
@@ -47,7 +47,7 @@ def fitting(ask: Ask, speaker: Speaker) -> Ask:
             fitted = fit_messages(request.messages, model, speaker.role, speaker.context_tokens, request.ranks, room)
             speaker.set_not_shown(fitted.left_out)
             try:
-                message = await ask(replace(request, messages=fitted.messages))
+                message = await below(replace(request, messages=fitted.messages))
             except UserError as error:
                 if error.kind != "too_long" or refusals == MOST_REFUSALS or fitted.size == before:
                     raise

@@ -1,4 +1,10 @@
-"""What the layers of a call pass on: a request, which collects the records of its calls."""
+"""What the layers of a call pass on: a request, which collects the records of its calls.
+
+A *request* is one question of a role. It takes one *call* or, if the first reply is unusable or the prompt is too long,
+several. A call takes one *attempt* or, after failures, several. All layers have the form of `Way`. Some layers act
+further down, through fields of the request: `reserving` and `observing` watch each attempt, and `reusing` keeps a reply
+between two calls.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from moot.core.errors import MootError
+from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.seeds import CallSeeds
 from moot.nodes._models.spend import Spend
 from moot.nodes._records.entries import Call
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
 Send = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[BaseMessage]]
 """Sends messages to a chat model."""
 Attempt = Callable[[], Awaitable[AIMessage]]
-"""Sends one request of a call. A call has several if requests fail and are repeated."""
+"""Makes one attempt of a call."""
 
 
 class Entry(Protocol):
@@ -46,6 +53,7 @@ class Request:
     # What the model also gets: the schema of the reply, or tools
     parts: Mapping[str, Any] = field(default_factory=dict)
     ranks: Mapping[str, int] = field(default_factory=dict)  # of evidence, by id: which pieces are left out last
+    record: Ledger | None = None  # the node's record, which gets calls and warnings at once; None below a store
     # Copies of a request share its calls and its warnings (kind and detail).
     calls: list[Call] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
@@ -55,8 +63,20 @@ class Request:
     # Called with an attempt's error before the next attempt; an error that it raises ends the call.
     before_repeat: Callable[[MootError], Awaitable[None]] | None = None
 
+    def add_call(self, call: Call) -> None:
+        """Records a call; it may still be changed."""
+        self.calls.append(call)
+        if self.record is not None:
+            self.record.add_call(call)
 
-Ask = Callable[[Request], Awaitable[AIMessage]]
-"""Requests a reply. All layers have this form."""
-Layer = Callable[[Ask, "Speaker"], Ask]
-"""Wraps the layers below, for a speaker."""
+    def warn(self, kind: str, detail: str) -> None:
+        """Records a problem of a call that does not end the debate."""
+        self.warnings.append((kind, detail))
+        if self.record is not None:
+            self.record.warn(kind, detail)
+
+
+Way = Callable[[Request], Awaitable[AIMessage]]
+"""The way of a request to a reply."""
+Layer = Callable[[Way, "Speaker"], Way]
+"""Puts something before the rest of a speaker's way."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from langchain_core.messages import AIMessage
 from moot.core.errors import BudgetExhausted, MootError
 from moot.nodes._models.call.fitting import planned_call
-from moot.nodes._models.call.request import Ask, Attempt, Request
+from moot.nodes._models.call.request import Attempt, Request, Way
 from moot.nodes._models.call.waiting import call_record
 from moot.nodes._models.ceilings import TOO_LATE, Ceilings, Reservation
 from moot.nodes._models.spend import NOTHING, PlannedCall, Spend, spent_by
@@ -28,7 +28,7 @@ NOT_AWAITED = (
 )
 
 
-def reserving(ask: Ask, speaker: Speaker) -> Ask:
+def reserving(below: Way, speaker: Speaker) -> Way:
     """A layer: reserves the maximum cost of a call before it is made, and counts the real cost afterwards."""
     ceilings = speaker.ceilings
 
@@ -42,7 +42,7 @@ def reserving(ask: Ask, speaker: Speaker) -> Ask:
         try:
             await attempts.record_sent()
             async with asyncio.timeout_at(reservation.until):
-                message = await ask(watched)
+                message = await below(watched)
             spent = ceilings.real_cost(attempts.marked(calls[-1]))
         except MootError as error:
             for call in calls[before:]:
@@ -57,7 +57,7 @@ def reserving(ask: Ask, speaker: Speaker) -> Ask:
                 detail = NOT_AWAITED if attempts.count_unanswered() else NOT_REPEATED
                 detail = detail.format(tokens=sum(attempts.lost))
                 call = call_record(speaker, None, started, attempts.sent)
-                calls.append(attempts.marked({**call, "outcome": "failed", "detail": detail}))
+                request.add_call(attempts.marked({**call, "outcome": "failed", "detail": detail}))
             spent = spent_by(calls[before:], ceilings.prices)
             ceilings.count_skipped(speaker.role, awaited=not attempts.sent)
             raise BudgetExhausted(f"{speaker.role} ({speaker.model.name}): {detail}") from error

@@ -13,7 +13,7 @@ from moot.core.errors import BudgetExhausted, MootError, ReplyError, copy_error,
 from moot.core.ledger import Key, key_of
 from moot.core.ledger.records import PAID, SENT, hashes_of
 from moot.nodes._models.call.fitting import planned_call, weight_of_all
-from moot.nodes._models.call.request import Ask, Request
+from moot.nodes._models.call.request import Request, Way
 from moot.nodes._models.contexts import count_prompt
 from moot.nodes._models.debate_ledger import DebateLedger
 from moot.nodes._models.ledger_messages import key_messages, ledger_model, message_of, model_hashes, value_of
@@ -40,20 +40,22 @@ class Result:
     error: MootError | None = None
 
 
-def reusing(ask: Ask, speaker: Speaker) -> Ask:
+def reusing(below: Way, speaker: Speaker) -> Way:
     """A layer: equal requests of one step share a reply, and a reply in the ledger is not paid for again."""
     ledger, own = speaker.session.debate_ledger, speaker.ledger
     assert ledger is not None
 
     async def reuse(request: Request) -> AIMessage:
         key = request_key(request, speaker, ledger)
-        result, shared = await ledger.once(key.hash, lambda: stored_or_new(ask, speaker, request, ledger, key))
+        result, shared = await ledger.once(key.hash, lambda: stored_or_new(below, speaker, request, ledger, key))
         speaker.set_not_shown(result.calls[-1].get("left_out") if result.calls else None)
         place: dict[str, Any] = {"node": own.node, "role": speaker.role, "agent": own.agent}
         place |= {"phase": own.phase, "round": own.round} | ({"number": own.number} if own.number else {})
         unpaid = {"shared": True, "prompt_tokens": 0, "completion_tokens": 0} if shared else {}
-        request.calls.extend(cast(Call, {**call, **place, **unpaid}) for call in result.calls)
-        request.warnings.extend(result.warnings)
+        for call in result.calls:
+            request.add_call(cast(Call, {**call, **place, **unpaid}))
+        for kind, detail in result.warnings:
+            request.warn(kind, detail)
         if result.error is not None:
             ledger.forget(key.hash)
             raise copy_error(result.error) if shared else result.error
@@ -75,7 +77,7 @@ def request_key(request: Request, speaker: Speaker, ledger: DebateLedger) -> Key
     return key_of("chat", {"ordinal": ledger.ordinal(tuple(hashes.values()), place)}, hashes)
 
 
-async def stored_or_new(ask: Ask, speaker: Speaker, request: Request, ledger: DebateLedger, key: Key) -> Result:
+async def stored_or_new(below: Way, speaker: Speaker, request: Request, ledger: DebateLedger, key: Key) -> Result:
     """The result in the ledger for a key, or that of the layers below, which is then stored in the ledger."""
     found = await ledger.find(key, f"a call of {speaker.role} ({speaker.ledger.place()})")
     if found is not None:
@@ -83,7 +85,9 @@ async def stored_or_new(ask: Ask, speaker: Speaker, request: Request, ledger: De
     result = Result(NO_REPLY, [], [])
     entry = LedgerEntry(speaker, request, ledger, key, result.calls)
     try:
-        result.message = await ask(replace(request, entry=entry, calls=result.calls, warnings=result.warnings))
+        result.message = await below(
+            replace(request, entry=entry, record=None, calls=result.calls, warnings=result.warnings)
+        )
     except MootError as error:
         result.error = error
     await entry.store(result, usable=result.error is None and not request.fault(result.message)[1])

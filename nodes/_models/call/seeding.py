@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage
 from langchain_core.runnables.config import var_child_runnable_config
-from moot.nodes._models.call.request import Ask, Request
+from moot.nodes._models.call.request import Request, Way
 from moot.nodes._models.parallel import branch
 from moot.nodes._models.seeds import CallSeeds
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from moot.nodes._models.speaker import Speaker
 
 
-def seeding(ask: Ask, speaker: Speaker) -> Ask:
+def seeding(below: Way, speaker: Speaker) -> Way:
     """A layer: seeds that depend on the question, its place in the debate, and how often it was asked before."""
 
     async def seed(request: Request) -> AIMessage:
@@ -30,6 +30,6 @@ def seeding(ask: Ask, speaker: Speaker) -> Ask:
         shared = speaker.session.debate_ledger is not None
         where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), ledger.agent, asker)
         earlier = speaker.session.count_earlier_places(seeds.first_seed, (*question, *where, repeated))
-        return await ask(replace(request, seeds=replace(seeds, earlier=earlier) if earlier else seeds))
+        return await below(replace(request, seeds=replace(seeds, earlier=earlier) if earlier else seeds))
 
     return seed

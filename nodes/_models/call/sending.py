@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from langchain_core.messages import AIMessage
 from moot.core.errors import MootError
 from moot.core.refusals import explain, unreadable
-from moot.nodes._models.call.request import Ask, Request
+from moot.nodes._models.call.request import Request, Way
 from moot.nodes._models.reply_parsing import is_broken_off, without_environment_keys, without_invalid_metadata
 from moot.nodes._models.seeds import with_seed
 from moot.nodes._runtime.trace import named_runs
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from moot.nodes._models.speaker import Speaker
 
 
-def sending(speaker: Speaker) -> Ask:
+def sending(speaker: Speaker) -> Way:
     """The innermost layer: one request to the client, whose exceptions become `MootError`s."""
     model = speaker.model
 
@@ -26,7 +26,7 @@ def sending(speaker: Speaker) -> Ask:
         chat = with_seed(model.chat, seeds.seed_of(request.messages)) if seeds else model.chat
         try:
             with named_runs(speaker.role, model.name, speaker.ledger):
-                async with asyncio.timeout(speaker.limits.timeout):
+                async with asyncio.timeout(model.timeout):
                     message = await request.send(chat, request.messages)
         except MootError:
             raise

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from langchain_core.messages import AIMessage
 from moot.core.errors import MootError
 from moot.core.limiter import limiter, with_retries
-from moot.nodes._models.call.request import Ask, Attempt, Request
+from moot.nodes._models.call.request import Attempt, Request, Way
 from moot.nodes._records.entries import Call
 
 if TYPE_CHECKING:
     from moot.nodes._models.speaker import Speaker
 
 
-def waiting(ask: Ask, speaker: Speaker) -> Ask:
+def waiting(below: Way, speaker: Speaker) -> Way:
     """A layer: each attempt waits for the endpoint's limiter; the call's record says how it went."""
 
     async def wait(request: Request) -> AIMessage:
-        attempt: Attempt = partial(ask, request)
+        attempt: Attempt = partial(below, request)
         for watch in request.watches:
             attempt = watch(attempt)
         gate, started = limiter(speaker.model.endpoint.base_url), time.perf_counter()
@@ -31,9 +31,9 @@ def waiting(ask: Ask, speaker: Speaker) -> Ask:
         except MootError as error:
             error.where = error.where or speaker.ledger.place()
             call = call_record(speaker, None, started, error.attempts)
-            request.calls.append({**call, "outcome": "failed", "detail": error.detail})
+            request.add_call({**call, "outcome": "failed", "detail": error.detail})
             raise
-        request.calls.append(call_record(speaker, message, started, attempts))
+        request.add_call(call_record(speaker, message, started, attempts))
         return message
 
     return wait
