@@ -34,24 +34,15 @@ LONGEST_INTERVAL = 4.0
 
 
 class Places:
-    """Estimates how many calls an endpoint that refuses calls (HTTP 429) accepts at once.
+    """Estimates how many calls an endpoint that refuses calls (HTTP 429) accepts at once."""
 
-    Results are counted in periods of about two round trips. If many calls of a period were refused, the places shrink
-    to a little more than the accepted calls that were in flight on average. This fits limits of concurrent calls and
-    of calls per second. If that does not reduce the share of refusals, the number of calls was not their cause, so the
-    places are unlimited again for some periods. Each period with few refusals increases the places, faster each time.
-    Times are an event loop's, in seconds.
-
-    Attributes:
-        most: maximum number of calls in flight; infinite if it is not limited. Below 1, one call may be in flight, and
-            calls start less often.
-        latency: the average duration of an accepted call.
-        accepted_at: when a call was last accepted, or when the first call was sent after none was in flight.
-    """
+    # All times are an event loop's, in seconds.
 
     def __init__(self) -> None:
+        # The maximum number of calls in flight. Below 1, one call may be in flight, and calls start less often.
         self.most = math.inf
-        self.latency = 0.25  # until a call is accepted
+        self.latency = 0.25  # the average duration of an accepted call; a guess until a call is accepted
+        # When a call was last accepted, or when the first call was sent after none was in flight.
         self.accepted_at = 0.0
         self._known = False  # whether the latency is measured
         self._in_flight = 0
@@ -68,15 +59,15 @@ class Places:
         self._seconds = -self._in_flight * now  # `+ self._in_flight * now`: seconds of calls that were not refused
 
     def begin(self, now: float) -> None:
-        """Begins to count, because a call arrives while no other waits or is in flight. An old limit is lifted."""
-        if now - self.accepted_at > LONGEST_WAIT:
+        """Begins to count when a call arrives while no other waits or is in flight."""
+        if now - self.accepted_at > LONGEST_WAIT:  # the limit is old
             self.most = math.inf
         self.accepted_at = self._last_end = now
         self._begin(now)
 
     def start(self, now: float, closed_until: float) -> None:
-        """Records the start of a call. Time in which the endpoint was closed and no call was in flight is left out."""
-        if not self._in_flight:
+        """Records the start of a call."""
+        if not self._in_flight:  # the period does not include time in which the endpoint was closed
             self._begun += max(0.0, min(now, closed_until) - self._last_end)
         self._closed_until = closed_until
         self._in_flight += 1
@@ -96,6 +87,7 @@ class Places:
         if started > self._begun:
             self._ended += 1
             self._refused += refused
+            # A period lasts about two round trips.
             enough = max(16, 2 * self._in_flight)
             if self._ended >= enough and self._ended - self._refused >= 3 and now - self._begun >= 2 * self.latency:
                 self._adapt((self._seconds + self._in_flight * now) / (now - self._begun))
@@ -107,6 +99,7 @@ class Places:
         # A refusal with a wait stops all calls, so none is tolerated.
         if share <= (0.0 if self._closed_until > self._begun else 0.2):
             self._good, self._unlimited = (good + 1 if share <= 0.1 else 1), 1
+            # Each further period with few refusals increases the places faster.
             self.most *= 1 + 0.02 * self._good**2
             if self.most > 2 * accepted + 8:
                 self.most = math.inf
@@ -115,10 +108,11 @@ class Places:
         if self._skipped:
             self._skipped -= 1
         elif self.most == math.inf or good:
-            self._share, self.most = share, 1.1 * accepted  # the next period shows whether this helps
+            # This fits limits of concurrent calls and of calls per second. The next period shows whether it helps.
+            self._share, self.most = share, 1.1 * accepted
         elif share < 0.6 * self._share:
             self.most = 1.1 * accepted
-        else:
+        else:  # fewer calls were refused almost as often, so their number was not the cause
             self._unlimited *= 2
             self.most, self._skipped = math.inf, self._unlimited
 
@@ -127,54 +121,30 @@ class Places:
         return min(self.latency / max(self.most, 1e-9), max(self.latency, LONGEST_INTERVAL))
 
     def pause(self, sent: float, now: float, calls: int) -> float:
-        """Seconds for which a call that was sent and refused keeps its place if the endpoint asked for no wait.
-
-        They increase with the seconds since the endpoint last accepted a call, and with the number of ``calls`` that
-        pause. A call that was not refused at once pauses for a shorter time.
-        """
+        """Seconds for which a refused call keeps its place if the endpoint asked for no wait; ``calls`` calls pause."""
+        # They count from `sent`: a call that was not refused at once pauses for a shorter time.
         longest = max(self.latency, (now - self.accepted_at) * calls / 8)
         return max(0.0, sent + random.uniform(0, min(longest, LONGEST_PAUSE)) - now)
 
 
 @dataclass(eq=False)
 class Slot:
-    """A call's place in a limiter. Times are an event loop's.
+    """A call's place in a limiter; times are an event loop's, in seconds."""
 
-    Attributes:
-        number: its place in the order of arrival.
-        limits: the call's limits.
-        name: the model or source.
-        requests: the number of requests that have started.
-        refusal: the error of the last refusal with HTTP 429; None if there was no refusal.
-        since: the time of the first refusal.
-        turn: a future that ends when the call gets a place.
-    """
-
-    number: int
+    number: int  # the place in the order of arrival
     limits: Limits
-    name: str
-    requests: int = 0
-    refusal: MootError | None = None
-    since: float = 0.0
-    queued: float = 0.0
-    started: float = 0.0
+    name: str  # the model or source
+    requests: int = 0  # the number of requests that have started
+    refusal: MootError | None = None  # the last refusal with HTTP 429
+    since: float = 0.0  # the time of the first refusal
+    queued: float = 0.0  # when the call last began to wait for its turn
+    started: float = 0.0  # when the call last got a place
     holds_place: bool = False
-    turn: asyncio.Future[None] = field(init=False)
+    turn: asyncio.Future[None] = field(init=False)  # ends when the call gets a place or fails
 
 
 class Limiter:
-    """Limits the calls that all debates of an event loop make to one endpoint.
-
-    It limits the number of concurrent calls and, if a debate has a limit for it, the number of calls per minute. Each
-    call has the limits of its own debate. Calls start in the order of their arrival: a call that waits because of a low
-    limit is not overtaken, and a refused call keeps its place in the order; a call that is repeated after another error
-    queues again at the end. Calls with a limit per minute start at equal intervals. Calls with the same limit per
-    minute share this limit; calls with another limit per minute are counted separately. `Places` limits the calls
-    further if the endpoint refuses some.
-
-    Args:
-        address: the endpoint's address.
-    """
+    """Limits the calls that all debates of an event loop make to one endpoint; they start in the order of arrival."""
 
     def __init__(self, address: str = "") -> None:
         self.address = address
@@ -183,7 +153,8 @@ class Limiter:
         self._pausing = 0  # number of those that are not in flight, because they were refused
         self._queue: list[tuple[int, Slot]] = []
         self._numbers = itertools.count()
-        self._next: dict[int, float] = {}  # when the next call may start, by limit per minute
+        # When the next call may start, by limit per minute: calls with the same limit share it.
+        self._next: dict[int, float] = {}
         self._last_start = 0.0
         self._closed_until = 0.0
         self._long_waits: dict[str, tuple[float, MootError]] = {}
@@ -202,15 +173,7 @@ class Limiter:
 
     @asynccontextmanager
     async def slot(self, limits: Limits, name: str = "") -> AsyncIterator[Slot]:
-        """Context manager around one call: waits for its turn. The call then holds a place, which is freed at the end.
-
-        Args:
-            limits: the call's limits.
-            name: the model or source.
-
-        Raises:
-            WorldError: as `enter`. The ``attempts`` of each MootError is set to the number of the call's requests.
-        """
+        """Waits for a call's turn as `enter` does, and frees its place at the end."""
         slot = Slot(next(self._numbers), limits, name)
         try:
             await self.enter(slot)
@@ -222,12 +185,7 @@ class Limiter:
             self.leave(slot)
 
     async def enter(self, slot: Slot) -> None:
-        """Waits for the call's turn; the call then holds a place until `leave`.
-
-        Raises:
-            WorldError: the rest of a wait for the model or source exceeds `LONGEST_WAIT`. Or the call has waited,
-                or would wait, longer than ``max_wait`` because the endpoint refuses calls.
-        """
+        """Waits for the call's turn, and gives it a place until `leave`; WorldError if the wait is too long."""
         loop = asyncio.get_running_loop()
         slot.queued, slot.turn = loop.time(), loop.create_future()
         until = slot.since + slot.limits.max_wait if slot.refusal else None
@@ -247,16 +205,13 @@ class Limiter:
             raise
 
     def leave(self, slot: Slot) -> None:
-        """Frees the call's place, if it holds one. If the call enters again, it is the last in the queue."""
+        """Frees the call's place, if it holds one; if the call enters again, it is the last in the queue."""
         self._held -= slot.holds_place
         slot.holds_place, slot.number = False, next(self._numbers)
         self._start_calls()
 
     def _start_calls(self) -> None:
-        """Starts waiting calls in order, as far as the limits allow; sets a timer if the next call must start later.
-
-        If the first call in the queue has waited too long, or would have to wait too long, it fails.
-        """
+        """Starts waiting calls in order, as far as the limits allow; fails those that wait too long."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         while self._queue:
@@ -266,7 +221,7 @@ class Limiter:
                 due = self._due(slot)
                 if error := self._error(slot, now, must_wait=is_full or due > now):
                     slot.turn.set_exception(error)
-                elif is_full:
+                elif is_full:  # perhaps only because of its own debate's limit, but no later call overtakes it
                     return
                 elif due > now:
                     if self._timer:
@@ -287,7 +242,7 @@ class Limiter:
         return max(self._closed_until, long_wait, paced, self._last_start + self.places.interval())
 
     def _error(self, slot: Slot, now: float, must_wait: bool) -> MootError | None:
-        """The error of a queued call that would have to wait too long."""
+        """The error of a queued call that has waited too long, or would have to; else None."""
         until, error = self._long_waits.get(slot.name, (0.0, None))
         if error and (left := until - now) > LONGEST_WAIT:
             text = f"{error.detail} {slot.name} is not called for another {left:.0f} s."
@@ -298,7 +253,7 @@ class Limiter:
         return None
 
     async def send(self, slot: Slot, call: Callable[[], Awaitable[T]]) -> T:
-        """Makes one request of a call that holds a place. If the endpoint refuses it or asks for a wait, calls wait."""
+        """Makes one request of a call that holds a place; further calls wait if the endpoint asks for a wait."""
         loop, refused = asyncio.get_running_loop(), None
         slot.requests += 1
         self.places.start(loop.time(), self._closed_until)
@@ -322,11 +277,7 @@ class Limiter:
             self.places.end(slot.started, loop.time(), refused)
 
     async def pause(self, slot: Slot, refusal: MootError) -> None:
-        """Frees a refused call's place: at once if the endpoint asked for a wait, else after a while.
-
-        Raises:
-            WorldError: the call would wait longer than ``max_wait``.
-        """
+        """Frees a refused call's place, but not its place in the order; WorldError if ``max_wait`` is too short."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         wait = (
@@ -334,6 +285,7 @@ class Limiter:
         )
         if now + wait > slot.since + slot.limits.max_wait:
             raise timeout_error(refusal, slot.limits) from refusal
+        # If the endpoint asked for a wait, no call starts before its end, so the place is freed at once.
         if not refusal.retry_after:
             self._start_calls()  # there may be more places than before
             self._pausing += 1
@@ -379,30 +331,10 @@ async def with_retries(
     call: Callable[[], Awaitable[T]],
     limits: Limits,
     gate: Limiter,
-    name: str = "",
-    before_repeat: Callable[[MootError], Awaitable[None]] | None = None,
+    name: str = "",  # the model or source
+    before_repeat: Callable[[MootError], Awaitable[None]] | None = None,  # gets the last error; its own ends the call
 ) -> tuple[T, int]:
-    """Runs a call under the limiter until it succeeds, fails with a permanent error, or has used its attempts.
-
-    A request that is refused with HTTP 429 does not count as an attempt. The call queues again, for at most
-    ``limits.max_wait`` seconds after its first refusal. A call is not retried if the endpoint asks for a wait longer
-    than `LONGEST_WAIT`.
-
-    Args:
-        call: makes one request.
-        limits: the call's limits.
-        gate: the endpoint's limiter.
-        name: the model or source that is called.
-        before_repeat: called with the error of the last request, before the request is repeated. If `before_repeat`
-            raises an error, the call ends with this error.
-
-    Returns:
-        The call's result, and the number of its requests.
-
-    Raises:
-        MootError: the error of the last request, or of the limiter if the call would wait too long. Its ``attempts``
-            is the number of requests. Other errors of ``call``, and errors of ``before_repeat``, are raised unchanged.
-    """
+    """The result of a call, which is repeated after errors that may pass, and the number of its requests."""
     failures = 0
     async with gate.slot(limits, name) as slot:
         while True:
@@ -410,7 +342,7 @@ async def with_retries(
                 return await gate.send(slot, call), slot.requests
             except MootError as error:
                 last, refused = error, is_rate_limited(error)
-                failures += not refused
+                failures += not refused  # `max_wait` bounds a refused call, not its number of attempts
                 if not error.retryable or (error.retry_after or 0.0) > LONGEST_WAIT or failures >= limits.attempts:
                     raise
             await gate.pause(slot, last) if refused else gate.leave(slot)

@@ -42,22 +42,13 @@ class DebateSystem:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Advice for an unknown name: the most similar name, if there is one, and all valid names.
-
-    Args:
-        name: the name that was given.
-        known: the valid names.
-    """
+    """Advice for an unknown name: the most similar name, if there is one, and all ``known`` names."""
     names = list(known)
     return f"{did_you_mean(name, names)}Known: {', '.join(names)}."
 
 
 def graph_names(*, others: bool = False) -> list[str]:
-    """The names of moot's own debate systems, then the names that installed packages declare. Imports no system.
-
-    Args:
-        others: whether to include `OTHER_GRAPHS`, before the systems of packages.
-    """
+    """The names of moot's debate systems, of `OTHER_GRAPHS` if ``others``, and of packages' systems; imports none."""
     return [*DESCRIPTIONS, *(OTHER_GRAPHS if others else ()), *INSTALLED.names()]
 
 
@@ -99,10 +90,7 @@ def _why_unusable(name: str, graph: Any) -> str:
 
 
 def installed_systems() -> tuple[list[DebateSystem], list[UserError]]:
-    """The usable debate systems of installed packages, and an error for each system that cannot be used.
-
-    Imports the systems. Blocking.
-    """
+    """The usable debate systems of installed packages, and an error for each unusable one; importing them blocks."""
     systems, errors = [], []
     for name in (*INSTALLED.conflicts(), *INSTALLED.names()):
         try:
@@ -113,28 +101,18 @@ def installed_systems() -> tuple[list[DebateSystem], list[UserError]]:
 
 
 def descriptions(*, others: bool = False) -> dict[str, str]:
-    """The descriptions of all usable debate systems by name, with the systems of installed packages last. Blocking.
-
-    Args:
-        others: whether to include `OTHER_GRAPHS`.
-    """
+    """The descriptions of all usable debate systems, and of `OTHER_GRAPHS` if ``others``; importing them blocks."""
     systems, _ = installed_systems()
     return DESCRIPTIONS | (OTHER_GRAPHS if others else {}) | {system.name: system.description for system in systems}
 
 
 def graph_path(name: str) -> str:
-    """The import path of a graph, as ``module:attribute``. Whether there is such a graph is not checked."""
+    """The import path of a graph, as ``module:attribute``; whether there is such a graph is not checked."""
     return INSTALLED.entry_point(name).value if name in INSTALLED.names() else f"moot.graphs.{name}:graph"
 
 
 def graph_title(name: str) -> str:
-    """The title of a debate system, for readers.
-
-    If the system is unknown or has no title, the result is its name with spaces instead of underscores.
-
-    Raises:
-        UserError: a package declares the system, but the system cannot be used.
-    """
+    """The title of a debate system, else its name with spaces; UserError if a package's system cannot be used."""
     if name in SYSTEMS:
         return SYSTEMS[name]["title"]
     title = load_graph(name).graph.name if name in INSTALLED.names() else UNNAMED

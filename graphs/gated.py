@@ -38,29 +38,16 @@ class GatedSettings(GateSettings):
     """Settings of a debate behind a gate."""
 
     def roles(self) -> set[str]:
-        """The roles that may have a model of their own.
-
-        Raises:
-            ValueError: an agent of the gate has the name of a role in the debate.
-            UserError: a setting of the debate is unknown or invalid.
-        """
+        """The roles that may have their own model; ValueError if the gate and the debate share a name."""
         return gate_roles(self, self.inner_settings())
 
     def inner_settings(self) -> Settings:
-        """The settings of the debate behind the gate.
-
-        Raises:
-            UserError: a setting of the debate is unknown or invalid.
-        """
+        """The settings of the debate behind the gate; UserError if one is unknown or invalid."""
         return inner_debate(self)[1]
 
 
 def inner_debate(settings: GateSettings) -> tuple[Any, Settings]:
-    """The graph and the settings of the debate behind the gate.
-
-    Raises:
-        UserError: a setting of the debate is unknown or invalid.
-    """
+    """The graph and the settings of the debate behind the gate; UserError if a setting is unknown or invalid."""
     system = load_graph(settings.debate)
     return system.graph, settings.of_debate(system.settings)
 
@@ -72,22 +59,13 @@ def needs(settings: GatedSettings) -> Needs:
 
 
 def check(settings: GatedSettings, task: Task) -> None:
-    """Refuses a task that the debate behind the gate does not support.
-
-    Raises:
-        UserError: the debate does not support the task.
-    """
+    """Raises a UserError if the debate behind the gate does not support the task."""
     graph, inner = inner_debate(settings)
     graph.builder.check(inner, task)
 
 
 def gate(state: DebateState, settings: GatedSettings) -> Next:
-    """Routes after the gate's answers, as the setting ``when`` says.
-
-    - ``disputed``: to the end if the answers pass the gate, else to the debate.
-    - ``never``: to the end if the answers pass the gate, else to the vote.
-    - ``always``: to the debate.
-    """
+    """Routes after the gate's answers, as the setting ``when`` says."""
     if settings.when != "always" and state["metrics"]["gate"]["passed"]:
         return "agree"
     return "vote" if settings.when == "never" else "debate"

@@ -21,7 +21,7 @@ class Preset:
 
 
 def _debaters(**sources: str) -> list[dict[str, str]]:
-    """The declarations of debaters. Each keyword is a debater's name, and its value is the debater's source."""
+    """The declarations of debaters, from their sources by name."""
     return [{"name": name, "retriever": source} for name, source in sources.items()]
 
 
@@ -103,11 +103,7 @@ version, section IV-D).
 
 
 def load_preset(name: str | None) -> Preset:
-    """A preset by name; without a name, a preset with only the default graph.
-
-    Raises:
-        UserError: there is no preset with this name.
-    """
+    """A preset by name, or only the default graph if the name is None; UserError if there is no such preset."""
     if name is None:
         return Preset()
     if name not in PRESETS:

@@ -34,17 +34,6 @@ HEAVY = {
 
 ONE_SENTENCE = ("core", "embedded", "graphs", "nodes", "prompts", "retrievers")
 """The folders in which docstrings of private names are one sentence."""
-NOT_YET = {
-    "core/limiter.py",
-    "core/shared_waits.py",
-    "core/throttle.py",
-    "graphs/_registry.py",
-    "graphs/gated.py",
-    "graphs/presets.py",
-    "graphs/proclaim/court.py",
-    "nodes/_runtime/opening.py",
-}
-"""The files whose private docstrings still have sections."""
 SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):$", re.M)
 DOCUMENTED = (ast.AsyncFunctionDef, ast.ClassDef, ast.FunctionDef)
 
@@ -126,7 +115,7 @@ def test_docstrings_of_private_names_have_no_sections() -> None:
         for name in with_sections(ast.parse(file.read_text(encoding="utf-8")), module):
             parent, _, own = name.rpartition(".")
             is_public = name in public or (public.get(parent) and not re.match("_(?!_)", own))
-            assert is_public or path.as_posix() in NOT_YET, f"{name}: one sentence, or no docstring"
+            assert is_public, f"{name}: one sentence, or no docstring"
 
 
 def test_type_checkers_see_the_defaults_of_fields() -> None:

@@ -42,11 +42,7 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 def next_round(state: TrialState, settings: TrialSettings) -> Next:
-    """Starts the next round, or ends the debate if it has a stop reason.
-
-    A round begins with the searches of the sides that still search. Without searches, it begins with the plaintiff's
-    argument.
-    """
+    """Starts the next round, or ends the debate if it has a stop reason."""
     if state.get("stop_reason"):
         return END
     searching = settings.searches_in_debates and still_searching(state)
@@ -66,22 +62,13 @@ def after_argument(state: TrialState) -> Next:
 
 
 def to_evaluation(state: TrialState, settings: TrialSettings) -> Next:
-    """Starts the evaluation of the round: the critic, the reflections and the court, in parallel.
-
-    A side reflects only if it has given a usable argument in this debate, and only with the setting
-    ``self_reflection``. The court is left out if its decision could not end the debate (`may_close`).
-    """
+    """Starts the evaluation of the round: the critic, the reflections and the court, in parallel."""
     reflections = to_reflection("reflect", state) if settings.self_reflection else []
     return [*reflections, "critique", *(["court"] if may_close(state, settings) else [])]
 
 
 def court_graph(kind: type[TrialSettings], name: str) -> Graph:
-    """The graph of one debate in court: rounds until there is a stop reason.
-
-    Args:
-        kind: the settings class of the parent graph.
-        name: the graph's name.
-    """
+    """The graph of one debate in court; ``kind`` is the settings class of the parent graph."""
     court = DebateGraph(kind, TrialState, output_schema=TrialUpdate)
     court.add_node("discovery", discovery_graph(kind))
     court.add_node("admit_discoveries", admit_node())

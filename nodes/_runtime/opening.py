@@ -60,22 +60,11 @@ READ_ONCE = ("labels", "options", "given", "claim_date", "speaker")
 def open_node(
     graph: str,
     needs: Callable[[Any], Needs] = lambda settings: Needs(),
-    check: Callable[[Any, Task], None] = lambda settings, task: None,
+    check: Callable[[Any, Task], None] = lambda settings, task: None,  # UserError if the graph cannot handle the task
+    # The smallest call of each role that decides. Ceilings reserve the cost of these calls.
     decides: Callable[[Any, Needs], Mapping[str, Decision]] = lambda settings, needs: {},
 ) -> Node:
-    """Checks the input and starts the result document.
-
-    Reads: claim, claim_date, speaker, messages, task, labels, options, given. Given texts become evidence.
-    The debate's resources are opened here, so that a missing resource is reported before any call. A `MootError`
-    becomes the document's ``error``.
-
-    Args:
-        graph: the graph's name.
-        needs: takes the settings; returns the resources that a debate uses.
-        check: takes the settings and the task; raises `UserError` if the graph cannot handle the task.
-        decides: takes the settings and the resources; returns the smallest call of each role that decides. Ceilings
-            reserve the cost of these calls.
-    """
+    """Checks the input and starts the result document; a `MootError` becomes the document's ``error``."""
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         document = (
@@ -111,7 +100,7 @@ def open_node(
             lost = run.session.cost_of_lost_calls(run.ceilings)
             calls = [smallest_call(role, how, needed, document, run.settings) for role, how in deciders.items()]
             document["budget"] = await open_budget(run.settings, models, calls, run.ceilings, lost)
-            await open_all(needed, task, run)
+            await open_all(needed, task, run)  # here, so that a missing resource is reported before any call
             run.ceilings.start_clock()  # only now, so that the time to open the resources does not count
             if not given:
                 await check_stand_in(needed.sources, claim, run)
@@ -124,13 +113,7 @@ def open_node(
 
 
 async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContext) -> dict[str, Any] | None:
-    """The calibration that the settings name, as plain JSON; None if they name none.
-
-    Adds a warning if a corpus or moot's version has changed since the calibration was fitted.
-
-    Raises:
-        UserError: the calibration cannot be read, or was not fitted on debates with this system, task and settings.
-    """
+    """The calibration as plain JSON, None if the settings name none; UserError if it does not fit the debate."""
     settings: Settings = run.settings
     if settings.calibration is None:
         return None
@@ -155,7 +138,7 @@ def models_of(needs: Needs, task: Task, settings: Settings) -> set[str]:
 def smallest_call(
     role: str, decision: Decision, needs: Needs, state: Mapping[str, Any], settings: Settings
 ) -> PlannedCall:
-    """The smallest call of a role that decides. Its prompt has the claim, but no evidence and no answers."""
+    """The smallest call of a role that decides: its prompt has the claim, but no evidence and no answers."""
     task, choice = state["task"], choose_model(settings, role, needs.roles.get(role))
     turn = {"round": 0, "phase": "primary", "agent": role, "step": "respond"}
     known = {"claim": state["claim"], "task": task, "debater": {"name": role}, "turns": [turn]}
@@ -171,11 +154,7 @@ def smallest_call(
 
 
 async def open_all(needs: Needs, task: Task, run: NodeContext) -> None:
-    """Opens a debate's resources in parallel.
-
-    Raises:
-        UserError, WorldError: a resource is missing, misconfigured or out of reach.
-    """
+    """Opens a debate's resources in parallel; UserError or WorldError if one cannot be used."""
     opening: list[Awaitable[Any]] = [open_source(name, run) for name in dict.fromkeys(needs.sources)]
     opening += [run.speaker(role, own) for role, own in roles_of(needs, task).items()]
     if needs.encoder:
@@ -186,12 +165,7 @@ async def open_all(needs: Needs, task: Task, run: NodeContext) -> None:
 
 
 async def open_source(name: str, run: NodeContext) -> None:
-    """Opens a source.
-
-    Raises:
-        UserError: the source is unknown or misconfigured.
-        WorldError: the source is out of reach.
-    """
+    """Opens a source; UserError if it is unknown or misconfigured, WorldError if it is out of reach."""
     try:
         await run.retriever(name, recent=False)
     except WorldError as error:
@@ -202,17 +176,11 @@ async def open_source(name: str, run: NodeContext) -> None:
 
 
 def close_node() -> Node:
-    """Completes the result document: status, totals, citation counts, models, duration. Reads: the whole state.
-
-    A debate whose searches all failed (`every_search_failed`) has failed.
-
-    If a ceiling prevented or ended a call, there is a warning, and the stop reason becomes ``budget_exhausted`` unless
-    the debate failed. In a conversation, the verdict with its reasons becomes the next message.
-    """
+    """Completes the result document: status, totals, citation counts, models, duration, the next message."""
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         skipped, not_awaited = run.ceilings.skipped, run.ceilings.not_awaited
-        if skipped:
+        if skipped:  # a ceiling prevented or ended calls; a failed debate has no stop reason
             state = {**state, "stop_reason": "budget_exhausted"}
         if state["error"] is None and every_search_failed(state["corpora"], state["evidence"]):
             fault = outage_error(
