@@ -154,7 +154,10 @@ def _is_section(value: Any) -> bool:
 
 
 def read_text_node() -> Node:
-    """Checks the text, divides it, and opens the ledger and the budget; a failure is written to ``error``."""
+    """Checks the text, divides it into parts, and opens the ledger and the budget; a failure is written to ``error``.
+
+    Reads: text, title, source, url, date, sections.
+    """
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         blank: dict[str, Any] = {
@@ -310,17 +313,31 @@ def _earlier_text(state: PartState) -> dict[str, str]:
 
 
 def extract_claims_node() -> Node:
-    """Finds the quotes of a part that make claims; a model's quotes that are not in the part go to ``dropped``."""
+    """Finds the quotes of a part that make claims; a model's quotes that are not in the part go to ``dropped``.
+
+    Reads: asked, part.
+    """
     return part_node(_extract_claims, FINDER, EXTRACT)
 
 
 def rate_claims_node() -> Node:
-    """Rates how much each quote in ``found`` is worth checking; below `min_score`, it goes to ``left_out``."""
+    """Rates how much each quote in ``found`` is worth checking.
+
+    Quotes with a score below `min_score` go to ``left_out``, quotes without a rating to ``dropped``.
+
+    Reads: asked, part, found.
+    """
     return part_node(_rate_claims, RATER, RATE)
 
 
 def rewrite_claims_node() -> Node:
-    """Rewrites each quote in ``found`` as claims that can be understood alone; unusable ones go to ``dropped``."""
+    """Rewrites each quote in ``found`` as one or several claims that can be understood without the text.
+
+    Quotes without a claim go to ``dropped``, and so do claims that are too long or contain words that the text does not
+    support. With the setting ``split`` off, only the first claim for a quote can be used; all others go to ``dropped``.
+
+    Reads: asked, part, found.
+    """
     return part_node(_rewrite_claims, WRITER, REWRITE)
 
 
@@ -361,7 +378,13 @@ def _unknown_number_entry(step: Step, number: int, text: str) -> Dropped:
 
 
 def join_duplicates_node() -> Node:
-    """Joins claims with the same meaning; numbers the `max_claims` best, and moves the others to ``left_out``."""
+    """Joins claims with the same meaning, then keeps and numbers the `max_claims` claims with the highest scores.
+
+    Claims beyond `max_claims` move to ``left_out``. If the model gives no usable reply, only claims with the same words
+    are joined, with a warning.
+
+    Reads: claims, left_out.
+    """
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         claims = join_same_words(sorted(state["claims"], key=lambda one: (one["start"], one["end"])))

@@ -87,6 +87,11 @@ class WeighingSettings(RoundsSettings):
 
 
 def weighing_needs(settings: WeighingSettings) -> Needs:
+    """The resources that a debate with these settings needs.
+
+    Args:
+        settings: the debate's settings.
+    """
     compared_by = settings.compared_by
     roles = dict(agents_needs(settings).roles) | (dict.fromkeys([ROLE]) if compared_by == "prompt" else {})
     return Needs(roles=roles, encoder=compared_by == "embedder")

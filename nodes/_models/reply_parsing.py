@@ -60,15 +60,14 @@ def without_invalid_metadata(message: AIMessage) -> AIMessage:
     usage, found = message.usage_metadata, message.response_metadata
     sent = found.get("token_usage")  # as the endpoint wrote it; a streamed reply has none
 
-    def is_count(count: Any, name: str, *, may_be_zero: bool) -> bool:
+    def is_count(count: Any, name: str) -> bool:
         # langchain-openai writes a missing count as 0.
-        zero = sent.get(name) == 0 if isinstance(sent, dict) else may_be_zero
-        return type(count) is int and 0 <= count < 2**53 and (count > 0 or zero)
+        is_known_zero = isinstance(sent, dict) and sent.get(name) == 0
+        return type(count) is int and 0 <= count < 2**53 and (count > 0 or is_known_zero)
 
     changed: dict[str, Any] = {}
     if usage and not (
-        is_count(usage["input_tokens"], "prompt_tokens", may_be_zero=False)
-        and is_count(usage["output_tokens"], "completion_tokens", may_be_zero=True)
+        is_count(usage["input_tokens"], "prompt_tokens") and is_count(usage["output_tokens"], "completion_tokens")
     ):
         changed["usage_metadata"] = None
     if not isinstance(found.get("model_name", ""), str):

@@ -112,7 +112,10 @@ def is_spent(state: Mapping[str, Any]) -> bool:
 
 
 def calls_left() -> int:
-    """How many further calls, as large as the last, leave enough to decide; 0 if nothing or only time is bounded."""
+    """How many further calls, as large as the last one, leave the running debate enough budget to decide.
+
+    The number is 0 if nothing or only time is bounded.
+    """
     return current_ceilings().affordable_calls()
 
 
@@ -127,7 +130,14 @@ def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
 
 
 def rounds_or_budget(state: Mapping[str, Any], settings: Any) -> StopReason:
-    """``budget_exhausted`` if the budget was used up before the last of the ``rounds``, else ``max_rounds``."""
+    """The stop reason if no other applies. Reads: rounds, if present.
+
+    It is ``budget_exhausted`` if the budget was used up before the last round, else ``max_rounds``.
+
+    Args:
+        state: the debate's state.
+        settings: the settings. If they have no ``max_rounds``, the stop reason is ``max_rounds``.
+    """
     cut_short = state.get("rounds", 0) < getattr(settings, "max_rounds", 0) and is_spent(state)
     return "budget_exhausted" if cut_short else "max_rounds"
 

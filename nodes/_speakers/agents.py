@@ -134,17 +134,33 @@ def neighbours(name: str, names: Sequence[str]) -> list[str]:
 
 
 def no_agents(name: str, names: Sequence[str]) -> list[str]:
-    """An empty list, for agents that hear no other agent."""
+    """An empty list, for agents that hear no other agent.
+
+    Args:
+        name: the agent's name.
+        names: the names of all agents, in their order.
+    """
     return []
 
 
 def same_group(groups: Sequence[Sequence[str]]) -> Topology:
-    """Makes a topology in which each agent hears the other agents of its group."""
+    """Makes a topology in which each agent hears the other agents of its group.
+
+    Args:
+        groups: the names of each group's agents.
+    """
     return lambda name, names: [n for group in groups if name in group for n in group if n != name and n in names]
 
 
 def groups_of(names: Sequence[str], size: int) -> list[list[str]]:
-    """Divides agents, in order, into groups of 2 or 3: with ``size`` 2 into the most groups, with 3 into the fewest."""
+    """Divides agents into groups of 2 or 3, in their order; a single agent is a group.
+
+    With ``size`` 2 there are as many groups as possible, with 3 as few as possible.
+
+    Args:
+        names: the agents' names.
+        size: 2 or 3.
+    """
     count = max(1, len(names) // 2 if size == 2 else math.ceil(len(names) / 3))
     bound = math.floor if size == 2 else math.ceil
     ends = [bound(len(names) * i / count) for i in range(count + 1)]
@@ -161,7 +177,12 @@ def active_agents(state: DebateState, settings: AgentsSettings) -> list[Agent]:
 
 
 def last_round(state: DebateState, settings: AgentsSettings) -> dict[str, Turn]:
-    """The active agents' answers in the last round, by the agents' names."""
+    """The active agents' answers in the last round, by the agents' names.
+
+    Args:
+        state: the debate's state.
+        settings: the debate's settings.
+    """
     names = {agent.name for agent in active_agents(state, settings)}
     return {turn["agent"]: turn for turn in answers_of(state["turns"]) if turn["agent"] in names}
 

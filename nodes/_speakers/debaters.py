@@ -112,7 +112,17 @@ def debaters_needs(settings: DebaterSettings, *roles: str, encoder: bool = False
 
 
 def needs_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = None) -> bool:
-    """Whether an answer must follow from evidence: its debater searches sources or was shown evidence."""
+    """Whether an answer must follow from evidence.
+
+    It must if the debater searches sources or was shown evidence, with one exception. Prompts for tasks of reasoning
+    (`is_reasoning_task`) also ask for the debater's knowledge. On these tasks, an answer need not follow from evidence
+    if none of its statements is taken from evidence, according to the scorer.
+
+    Args:
+        answer: a turn of the step ``respond``.
+        settings: the debate's settings.
+        task: the form of an answer; None counts as a task without reasoning.
+    """
     # Here prompts also ask for the debater's knowledge, and the scorer found no statement that is taken from evidence.
     if task and is_reasoning_task(task) and answer.get("scores", {}).get("statements") == []:
         return False
@@ -188,7 +198,12 @@ def low_scores(
 
 
 def send_to_scoring(state: DebateState, *metrics: str) -> list[Send]:
-    """Builds the `Send`s that score every answer without scores, each with the evidence that its debater was shown."""
+    """Builds the `Send`s that score every answer without scores, each with the evidence that its debater was shown.
+
+    Args:
+        state: the debate's state.
+        metrics: the names of the nodes that score an answer, in parallel.
+    """
     known = {piece["id"]: piece for piece in state["evidence"]}
     shared = {key: state.get(key) for key in ("claim", "task", "settings", "metrics", "depth")}
     return [
@@ -211,7 +226,15 @@ def first_step(state: DebaterState, settings: Any) -> Literal["formulate_query",
 def debater_graph(
     settings: type[EvidenceSettings], prompt: str = PROMPT, name: str = "debater"
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The subgraph of a debater's round: query, retrieval and answer, with a person's reviews between them."""
+    """The subgraph of one debater's round: query, retrieval and answer.
+
+    A person may review the query before the retrieval, and the evidence before the answer.
+
+    Args:
+        settings: the settings class of the parent graph.
+        prompt: the prompt for the answer.
+        name: the subgraph's name.
+    """
     debater = DebateGraph(settings, DebaterState, output_schema=StepUpdate)
     debater.add_node("formulate_query", query_node())
     debater.add_node("review_query", human_review_node("queries"))

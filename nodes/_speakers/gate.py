@@ -86,7 +86,21 @@ class GateSettings(EvidenceSettings):
     ask_person: tuple[Literal["queries", "evidence"], ...] = ask_person()
 
     def of_debate(self, kind: type[S]) -> S:
-        """The settings of the debate: its defaults, overridden by settings of the gate, then by `debate_settings`."""
+        """The settings of the debate: its defaults, overridden by settings of the gate, then by `debate_settings`.
+
+        The gate passes a setting only if the debate also has it and the value differs from the gate's default. The
+        settings in `OWN_SETTINGS` are not passed, except the models of the debate's roles.
+
+        The debate's first round uses the gate's evidence. So debaters that search in every round start to search in the
+        second round, and a pool that is filled once contains only the gate's evidence. The setting ``retrieval`` in
+        `debate_settings` can change this.
+
+        Args:
+            kind: the class of the debate's settings.
+
+        Raises:
+            UserError: a setting is unknown, or a value is invalid.
+        """
         fields = type(self).model_fields
         # Of the settings in `OWN_SETTINGS`, only the models of the debate's roles are passed on.
         both = fields.keys() & kind.model_fields.keys() - OWN_SETTINGS
@@ -118,7 +132,12 @@ def gate_roles(settings: GateSettings, debate: Settings) -> set[str]:
 
 
 def gate_needs(settings: GateSettings, debate: Needs) -> Needs:
-    """The resources of the gate and, unless the setting ``when`` is ``never``, of the debate."""
+    """The resources of the gate and, unless the setting ``when`` is ``never``, of the debate.
+
+    Args:
+        settings: the gate's settings.
+        debate: the debate's resources.
+    """
     found = [name for agent in settings.agents for name in sources_of(agent.model_dump())]
     found += [name for agent in settings.agents for name in agent.fallback]
     own = {agent.name: agent.model for agent in settings.agents}

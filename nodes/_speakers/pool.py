@@ -56,7 +56,13 @@ class PoolDebateSettings(PoolSettings):
 
 
 def pool_needs(settings: PoolDebateSettings) -> Needs:
-    """The resources that a debate over shared evidence needs; `POOL` needs a model only for scholarly sources."""
+    """The resources that a debate over shared evidence needs.
+
+    The role `POOL` needs a model only if a source that may be searched is scholarly.
+
+    Args:
+        settings: the debate's settings.
+    """
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(settings.other_roles)
     sources = settings.sources_to_open()
     needs_keywords = any(resolve(name)[0] in SCHOLARLY for name in sources)
@@ -112,7 +118,18 @@ def to_next_speakers(
     two_rounds: bool = False,
     **shown: Any,
 ) -> list[Send]:
-    """Builds the `Send`s of the next debaters; ``two_rounds``: each hears all answers of this and the last round."""
+    """Builds the `Send`s of the debaters who speak next, each with its own and the others' latest answers.
+
+    Args:
+        to: the node that runs their turns.
+        state: the debate's state.
+        debaters: all debaters, in their order.
+        in_turn: takes a round's number; returns whether its debaters speak one after the other. If they do, a debater
+            also hears the answers that others gave earlier in the same round.
+        two_rounds: whether a debater hears all answers of the other debaters in this round and the previous round. If
+            not, a debater hears only the latest answer of each other debater.
+        shown: ``evidence`` (the pieces that the debaters are shown) or ``pool`` (the pieces from which they select).
+    """
     names = [d.name for d in debaters]
     round, speakers = next_round_and_speakers(state["turns"], names, in_turn)
     sends = []
@@ -126,5 +143,10 @@ def to_next_speakers(
 
 
 def round_is_over(state: DebateState, settings: PoolDebateSettings) -> bool:
-    """Whether all debaters have spoken in the current round, also those without a usable answer."""
+    """Whether all debaters have spoken in the current round. A turn without a usable answer also counts.
+
+    Args:
+        state: the debate's state.
+        settings: the debate's settings.
+    """
     return len(answers_of(state["turns"])) == len(settings.debaters)

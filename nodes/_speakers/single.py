@@ -37,12 +37,21 @@ class SingleReaderSettings(SourcesSettings):
 
 
 def single_needs(settings: Settings) -> Needs:
+    """The resources that a system with one agent needs.
+
+    Args:
+        settings: the system's settings.
+    """
     sources = settings.sources_to_open() if isinstance(settings, SourcesSettings) else ()
     return needs_for(settings, {AGENT: None}, sources)
 
 
 def to_agent(state: DebateState) -> Send:
-    """Builds the `Send` that makes the single agent answer, with all active evidence (see `active_evidence`)."""
+    """Builds the `Send` that makes the single agent answer, with all active evidence (see `active_evidence`).
+
+    Args:
+        state: the debate's state.
+    """
     return send_turn("answer", state, {"name": AGENT}, new_turn(1, AGENT), evidence=state["evidence"])
 
 

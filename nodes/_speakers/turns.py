@@ -114,7 +114,14 @@ def needs_for(
     *,
     encoder: bool = False,
 ) -> Needs:
-    """The resources that speakers (by name, each with its model; None for the settings' model) and sources need."""
+    """The resources that speakers and sources need.
+
+    Args:
+        settings: the debate's settings.
+        speakers: the model of each speaker, by the speaker's name; None for the model in the settings.
+        sources: the names of the sources to open.
+        encoder: whether a text encoder is needed.
+    """
     sources, roles = list(sources), dict(speakers)
     scholarly = isinstance(settings, EvidenceSettings) and any(resolve(name)[0] in SCHOLARLY for name in sources)
     summariser = getattr(settings, "source_summaries", "none")

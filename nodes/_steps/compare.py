@@ -30,7 +30,12 @@ WORDED_KINDS = ("short_answer", "expression")
 
 
 def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
-    """The turns of the step ``respond``, also without a usable answer, in a round; by default in the last one."""
+    """The turns with the answers of a round, by default of the last round, in their order.
+
+    Args:
+        turns: the debate's turns. Those of the step ``respond`` count as answers, even without a usable answer.
+        round: the round's number; None for the last round.
+    """
     given = [t for t in turns if t["step"] == "respond"]
     last = max((t["round"] for t in given), default=0) if round is None else round
     return [t for t in given if t["round"] == last]

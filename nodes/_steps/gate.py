@@ -44,7 +44,12 @@ debate's state. It copies `CONFIDENCE_KEYS` only if the inner debate's confidenc
 
 
 def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
-    """Builds the `Send`s that make the gate's agents answer independently, before any debate."""
+    """Builds the `Send`s that make the gate's agents answer independently, before any debate.
+
+    Args:
+        state: the debate's state.
+        settings: settings with ``agents``.
+    """
     first = [
         (speaker_declaration(one) | {"place": place}, new_turn(0, one.name, phase=GATE))
         for place, one in enumerate(settings.agents, 1)
@@ -77,7 +82,12 @@ def calls_and_tokens(calls: Sequence[Call]) -> dict[str, int]:
 
 
 def gate_node() -> Node:
-    """Counts the gate's answers as votes, and decides whether they settle the claim without a debate."""
+    """Counts the gate's answers as votes, and decides whether they settle the claim without a debate.
+
+    Reads: claim, task, turns, evidence, calls, metrics. The step writes the gate's record as ``gate`` of the debate's
+    ``metrics``: the ``answers``, the common answer (``agreed``), the ``origins`` of verified quotes for it, whether the
+    gate was ``passed``, and its cost (``spent``). The entry ``debate`` is null until a debate has followed.
+    """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         closed = await close_round(state, run)
@@ -130,7 +140,15 @@ def with_inner_settings(decision: Decision, own: Any) -> Decision:
 
 
 def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
-    """Runs another system's debate, as ``inner`` returns it, on all evidence so far; takes its verdict or its error."""
+    """Runs another system's debate on all evidence so far, and takes its verdict or its error.
+
+    Reads: claim, task, evidence, depth, metrics. ``metrics.gate.debate`` gets the name of the other system
+    and the calls and tokens of its debate.
+
+    Args:
+        inner: takes the gate's settings; returns the graph and the settings of the debate.
+        may_follow: takes the gate's settings; returns whether a debate may follow the gate.
+    """
 
     def decides(settings: Any) -> Mapping[str | None, Decision]:
         if not may_follow(settings):

@@ -48,7 +48,10 @@ def group_by_origin(evidence: Iterable[Evidence]) -> list[OriginGroup]:
 
 
 def group_origins_node() -> Node:
-    """Groups the evidence by origin, keeps the ``max_origins`` with the best ranks, and warns about the others."""
+    """Groups the evidence by origin, keeps the ``max_origins`` origins with the best ranks, and warns about the others.
+
+    Reads: evidence, metrics. The groups are written to ``origins`` of the debate's ``metrics``.
+    """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         found = await asyncio.to_thread(group_by_origin, state["evidence"])
@@ -124,7 +127,13 @@ def weighted_votes(task: Task, votes: Sequence[Vote], groups: Sequence[OriginGro
 
 
 def decide_by_origins_node() -> Node:
-    """Ends the debate with the answer of the largest consistent set of origins, by weight."""
+    """Ends the debate with the answer of the largest consistent set of origins, by weight.
+
+    Reads: claim, task, turns, metrics. Origins that give the same answer are consistent. There is no verdict if
+    there is a tie, or if the leading answer has only one origin and another origin contradicts it. Without a verdict,
+    the debate's ``metrics`` have the reason as ``undecided``: ``tie`` or ``contradicted``. If no origin gives a usable
+    answer, the debate fails.
+    """
     # A leading answer of only one origin does not win if another origin contradicts it.
     vote = vote_node(
         "single_pass", weigh=lambda vote, settings: vote.get("weight"), tie="none", contested=FEWEST_ORIGINS

@@ -247,7 +247,19 @@ MOMENTS: dict[Moment, tuple[Propose, Apply]] = {
 def remark_first(
     edge: Callable[..., Any], to: str = "human_remark", rounds: Collection[str] = ()
 ) -> Callable[[Any, Any], Any]:
-    """Wraps a router, so that a person may make a remark, at the node ``to``, before another round."""
+    """Wraps a router, so that a person may make a remark before another round.
+
+    If the setting ``ask_person`` names the moment ``remark``, the new router returns ``to`` before another round. In
+    all other cases it returns the same as ``edge``.
+
+    Args:
+        edge: a router, which returns `Send`s for the next speakers, or a node's name.
+        to: the name of a `human_review_node` of the moment ``remark``.
+        rounds: the nodes that begin a round, if the router may return a node's name instead of `Send`s.
+
+    Raises:
+        ValueError: only LangGraph can call ``edge``, for example because it is a coroutine function.
+    """
     ask = plain_router(edge)
 
     def route(state: Any, settings: Any) -> Any:

@@ -170,7 +170,10 @@ def figures(*texts: str) -> set[str]:
 
 
 def read_debate_node() -> Node:
-    """Requests a summary of the debate from the role ``reporter``, if there is a verdict and a checked quote."""
+    """Requests a summary of the debate from the role ``reporter``, if there is a verdict and a checked quote.
+
+    Reads: document. A debate that is not done gets no summary. Without a summary, ``reply`` is null.
+    """
 
     async def step(state: ReaderState, run: NodeContext) -> dict[str, Any]:
         document = state["document"]
@@ -185,7 +188,10 @@ def read_debate_node() -> Node:
 
 
 def keep_supported_node() -> Node:
-    """Writes the reply's summary without its unsupported sentences, as `supported_summary` returns it."""
+    """Writes the reply's summary without its unsupported sentences, as `supported_summary` returns it.
+
+    Reads: document, quotes, reply. If the reply is null, the summary is empty.
+    """
 
     async def step(state: ReaderState, run: NodeContext) -> dict[str, Any]:
         reply = state["reply"] or {"sentences": [], "stances": [], "not_found": [], "would_change": []}

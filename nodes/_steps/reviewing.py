@@ -111,7 +111,12 @@ def _node(ask: Any, fields: tuple[str, ...], prompt: str) -> Node:
 
 
 def reviews_of(state: DebateState, name: str) -> list[Turn]:
-    """The last round's reviews of an agent's answer, including reviews that failed."""
+    """The last round's reviews of an agent's answer, including reviews that failed.
+
+    Args:
+        state: the debate's state.
+        name: the name of the agent whose answer was reviewed.
+    """
     return [
         turn
         for turn in state["turns"]
@@ -120,7 +125,16 @@ def reviews_of(state: DebateState, name: str) -> list[Turn]:
 
 
 def to_reviewers(to: str, state: DebateState, settings: AgentsSettings, step: str = "review") -> list[Send]:
-    """Builds one `Send` for each active agent's review of each other agent's valid answer in the last round."""
+    """Builds one `Send` for each review. Every active agent reviews the last round's valid answers of all other agents.
+
+    An agent without a valid answer in the last round reviews others, but is not reviewed.
+
+    Args:
+        to: the name of the node that reviews.
+        state: the debate's state.
+        settings: the debate's settings.
+        step: the step of the reviewers' turns.
+    """
     last = last_round(state, settings)
     sends = []
     for agent in active_agents(state, settings):

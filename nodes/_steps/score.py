@@ -61,7 +61,17 @@ def mean_cosine(vector: Sequence[float], others: Sequence[Sequence[float]]) -> f
 def answer_is_stable(
     scores: Mapping[str, float | None], *, faithfulness: float, answer_relevance: float, has_evidence: bool
 ) -> bool:
-    """Whether an answer's faithfulness and answer relevance are known and reach their thresholds (Tool-MAD III-C)."""
+    """Whether an answer is stable: its faithfulness and answer relevance reach their thresholds (Tool-MAD III-C).
+
+    An unknown score does not reach its threshold. If an answer need not follow from evidence, only its answer relevance
+    counts.
+
+    Args:
+        scores: the answer's scores by their names; an unknown score is None or missing.
+        faithfulness: the threshold of faithfulness.
+        answer_relevance: the threshold of answer relevance.
+        has_evidence: whether the answer must follow from evidence (`needs_evidence`).
+    """
     f, ar = scores.get("faithfulness"), scores.get("answer_relevance")
     relevant = ar is not None and ar >= answer_relevance
     # Only its relevance counts if an answer need not follow from evidence.

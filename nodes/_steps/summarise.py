@@ -50,7 +50,17 @@ def _prompt_values(claim: str, task: Task, answers: Sequence[Turn]) -> dict[str,
 
 
 def agreement_node(prompt: str = AGREE) -> Node:
-    """Asks the role ``judge`` whether the last answers agree; this decides only if the votes do not (`undecided`)."""
+    """Asks the role ``judge`` whether the last round's answers agree.
+
+    Reads: claim, task, turns, rounds, votes. In the judge's turn, ``agree`` is the judge's reply. It is null if no
+    reply was usable, or a ceiling left too little for the call. ``agreed``, also in this turn, is the step's result.
+
+    The judge's reply decides only if the votes do not show whether the answers agree (`undecided`). Otherwise the votes
+    decide, and a reply that contradicts them causes a warning. The debate fails if the call fails.
+
+    Args:
+        prompt: the prompt's name.
+    """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         turn = new_turn(state["rounds"], "judge", "agree")
@@ -147,7 +157,13 @@ async def sum_up_round(
 
 
 def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summariser") -> Send:
-    """Builds the `Send` of answers to the summariser, with a new turn of the agent ``name``."""
+    """Builds the `Send` of answers to the summariser, with a new turn of the agent ``name``.
+
+    Args:
+        state: the debate's state.
+        answers: the answers to summarise.
+        name: the agent of the new turn.
+    """
     turn: Turn = {**new_turn(state["rounds"], name, "summarise"), "role": "summariser"}
     return send_turn("summarise", state, {"name": "summariser"}, turn, opponents=answers, evidence=[])
 
@@ -174,5 +190,10 @@ def summary_node(prompt: str = ROUND_SUMMARY) -> Node:
 
 
 def summaries_of(turns: Sequence[Turn], round: int) -> list[Turn]:
-    """The turns of a round that summarise answers, including turns whose summary is null."""
+    """The turns of a round that summarise answers, including turns whose summary is null.
+
+    Args:
+        turns: the debate's turns.
+        round: the round's number.
+    """
     return [turn for turn in turns if turn["step"] == "summarise" and turn["round"] == round]

@@ -67,7 +67,13 @@ def _example_kind(task: Task) -> str:
 
 
 def demonstrations_placeholder(*, steps: bool = False) -> Callable[[DebaterState, Any], dict[str, str]]:
-    """Makes a function that returns the value of the placeholder ``demonstrations``."""
+    """Makes a function that returns the value of the placeholder ``demonstrations``.
+
+    The function takes a state and settings. The setting ``demonstrations`` is the number of examples.
+
+    Args:
+        steps: as for `demonstrations`.
+    """
 
     def values(state: DebaterState, settings: Any) -> dict[str, str]:
         return {"demonstrations": demonstrations(state["task"], settings.demonstrations, steps=steps)}

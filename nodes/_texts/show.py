@@ -67,7 +67,15 @@ def show_given(evidence: Iterable[Evidence]) -> str:
 
 
 def without_web_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> list[Evidence]:
-    """All pieces, with empty titles for those that a web search (or what stood in for it) retrieved first."""
+    """All pieces, with empty titles for those whose first retrieval was a web search.
+
+    The source that stands for ``web`` without a key counts as a web search. But pieces from Wikipedia keep their
+    titles, because these are not headlines.
+
+    Args:
+        pool: the pieces.
+        corpora: the readings of sources; each names the requested source and the source that was used.
+    """
     asked = ("web", *WEB_SEARCHES)
     # Titles from Wikipedia stay, because they are not headlines.
     searched = {reading["retriever"] for reading in corpora if reading["requested"] in asked} - {"wikipedia"}
@@ -144,7 +152,12 @@ def show_own_answer(turn: Turn | None) -> str:
 
 
 def show_groups(turns: Sequence[Turn], groups: Sequence[int | None]) -> str:
-    """The answers of a round by group, the largest first; a turn without a group only counts in the total."""
+    """The answers of a round by group, each answer with its reasons and confidence; the largest group comes first.
+
+    Args:
+        turns: the turns of the round.
+        groups: the group of each turn's answer. A turn without a group (None) is not shown, but counts in the total.
+    """
     found = sorted({g for g in groups if g is not None}, key=lambda g: -groups.count(g))
     parts = []
     for group in found:

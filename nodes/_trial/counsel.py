@@ -105,7 +105,14 @@ def premises_of(turns: Iterable[Turn]) -> list[str]:
 
 
 def statements(turns: Iterable[Turn], last: int | None = None) -> list[Turn]:
-    """The turns with a usable argument or testimony: by round, then arguments first, then the plaintiff first."""
+    """The turns with a usable argument or testimony, in the order of their rounds.
+
+    In each round, arguments come before testimonies, and the plaintiff's turn before the defense's.
+
+    Args:
+        turns: the turns of one or more debates.
+        last: how many of the last such turns to return; None for all.
+    """
     given = [turn for turn in turns if turn.get("argument") or turn.get("testimony")]
     given.sort(key=lambda turn: (turn["round"], turn["step"] == "testify", SIDES.index(turn["side"] or "plaintiff")))
     return given if last is None else given[max(0, len(given) - last) :]

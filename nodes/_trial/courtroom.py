@@ -224,6 +224,11 @@ class TrialSettings(SourcesSettings):
 
 
 def trial_needs(settings: TrialSettings) -> Needs:
+    """The resources that a trial with these settings needs.
+
+    Args:
+        settings: the trial's settings.
+    """
     roles = set(ROLES) - (set() if settings.role_switch else {"analyser"})
     speakers = dict.fromkeys(sorted(roles)) | {judge.name: judge.model for judge in settings.judges}
     return needs_for(settings, speakers, settings.sources_to_open(), encoder=settings.searches_in_debates)
@@ -233,7 +238,12 @@ def trial_needs(settings: TrialSettings) -> Needs:
 
 
 def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
-    """Builds the `Send`s that start the debates, each with the evidence from the negotiation."""
+    """Builds the `Send`s that start the debates, each with the evidence from the negotiation.
+
+    Args:
+        state: the trial's state.
+        debates: the node of each debate, by the debate's phase.
+    """
     given = {
         "claim": state["claim"],
         "task": state["task"],
@@ -248,7 +258,16 @@ def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
 
 
 def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
-    """Builds the `Send` for a side's argument, with the last round's reflection and critic's advice."""
+    """Builds the `Send` that makes a side's counsel argue.
+
+    The counsel gets the record and the statements so far. From the end of the previous round, it also gets the side's
+    reflection and the critic's advice.
+
+    Args:
+        to: the node.
+        state: the state of the debate in court.
+        side: the side that argues.
+    """
     record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
     last = this_round(state) - 1
     known = {"advice": advice_for(state["turns"], side, last), **side_findings(state["turns"], side, last)}
@@ -264,20 +283,38 @@ def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
 
 
 def to_expert_requests(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s that ask each side whether it requests an expert."""
+    """Builds the `Send`s that ask each side whether it requests an expert, with the record and the statements so far.
+
+    Args:
+        to: the node.
+        state: the state of the debate in court.
+    """
     record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
     return to_sides(to, state, "request_expert", evidence=lambda side: record, heard=lambda side: history)
 
 
 def to_reflection(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s for the reflections of the sides that have given a usable argument in this debate."""
+    """Builds the `Send`s for the reflections of the sides that have given a usable argument in this debate.
+
+    Args:
+        to: the node.
+        state: the state of the debate in court.
+    """
     record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
     spoken: list[Side] = [side for side in SIDES if any(t["step"] == "argue" and t["side"] == side for t in history)]
     return to_sides(to, state, "reflect", spoken, evidence=lambda side: record, heard=lambda side: history)
 
 
 def may_close(state: TrialState, settings: TrialSettings) -> bool:
-    """Whether the court is asked after this round whether to close the debate: if its answer can matter."""
+    """Whether the court is asked after this round whether to close the debate.
+
+    The court is not asked if its decision could not be the stop reason. There are three such cases: without progressive
+    retrieval; before ``min_rounds``; and if novelty is exhausted, which comes before the court in `stop_reason`.
+
+    Args:
+        state: the state of the debate in court.
+        settings: the trial's settings.
+    """
     rounds = this_round(state)
     if not settings.progressive_retrieval or rounds < settings.min_rounds:
         return False
@@ -289,7 +326,12 @@ def may_close(state: TrialState, settings: TrialSettings) -> bool:
 
 
 def close_round_node() -> Node:
-    """Counts and records the round, and decides whether the debate stops."""
+    """Counts and records the round, and decides whether the debate stops.
+
+    Reads: phase, rounds, turns. If the debate stops, the node adds the debate's entry to ``debates``. But if the
+    debate stops and a side gave no usable argument in any round, the trial fails, because the panel must hear both
+    sides. In the switched debate, or if a ceiling prevented an argument, there is only a warning.
+    """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         settings, turns, rounds = run.settings, state["turns"], this_round(state)

@@ -173,7 +173,10 @@ def critique_node() -> Node:
 
 
 def court_node() -> Node:
-    """Adds the court's turn, which decides whether to close the debate."""
+    """Adds the court's turn, which decides whether to close the debate.
+
+    Reads: claim, task, phase, turns and, if present, premises, rounds and debater.
+    """
     return CLOSE.node(
         lambda state, speaker, settings: whether_to_close(
             *trial_subject(state), statements(state["turns"]), speaker, **round_values(state, settings)

@@ -126,7 +126,10 @@ async def refine_query(
 
 
 def gap_node() -> Node:
-    """Writes a side's gap, the evidence that it needs most, into its turn."""
+    """Writes a side's gap, the evidence that it needs most, into its turn.
+
+    Reads: claim, task, phase, evidence, heard, turns and, if present, premises, rounds and debater.
+    """
     return GAP.node(
         lambda state, speaker, settings: state_gap(
             *trial_subject(state),
@@ -142,7 +145,10 @@ def gap_node() -> Node:
 
 
 def discovery_query_node() -> Node:
-    """Writes a query for a side's gap into its turn; if this call fails, the claim is the query, with a warning."""
+    """Writes a query for a side's gap into the side's turn. Reads: claim, task, heard, turns, debater.
+
+    If only this call fails, or its reply is not usable, the claim becomes the query, with a warning.
+    """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker(QUERY.role)
@@ -160,7 +166,11 @@ def discovery_query_node() -> Node:
 
 
 def refine_node() -> Node:
-    """Replaces the query in a side's turn by the court's; if this call fails, it stays, with a warning."""
+    """Replaces the query in a side's turn by the court's refined query.
+
+    Reads: claim, task, phase, turns and, if present, premises and rounds. If the call fails or has no usable reply, the
+    query stays unchanged, with a warning.
+    """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         turn, speaker = state["turns"][0], await run.speaker(REFINE.role)
@@ -178,7 +188,16 @@ def refine_node() -> Node:
 
 
 def admit_node() -> Node:
-    """Adds results of a round's searches to the record, if they are new and fit the searching side's request."""
+    """Adds results of a round's searches to the record, if they are new and fit the request of the side that searched.
+
+    Reads: rounds, turns, evidence.
+
+    The plaintiff's results are compared with the record first, then the defense's. Evidence that was known before
+    the debate, but was not admitted to it, does not join, and its novelty is 0. The same holds for evidence that
+    was discarded after an earlier search, if it does not fit the request of this search. If a side's search ends with
+    this round, the reason is written into the side's turn. If the comparison with the record takes longer than
+    `max_seconds` allows, nothing joins, and there is a warning.
+    """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         # The plaintiff's results are compared with the record first, then the defense's.
@@ -291,13 +310,23 @@ def _with_end(turn: Turn, turns: Sequence[Turn], settings: Any) -> Turn:
 
 
 def still_searching(state: TrialState) -> list[Side]:
-    """The sides whose search has not ended."""
+    """The sides whose search has not ended.
+
+    Args:
+        state: the state of the debate in court.
+    """
     over = {turn["side"] for turn in state["turns"] if turn.get("ended")}
     return [side for side in SIDES if side not in over]
 
 
 def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Builds the `Send`s that start the searches of this round: one for each side in `still_searching`."""
+    """Builds the `Send`s that start the searches of this round: one for each side in `still_searching`.
+
+    Args:
+        to: the node.
+        state: the state of the debate in court.
+        settings: settings with ``sources``.
+    """
     history, record = statements(state["turns"]), on_record(state["evidence"], state["turns"])
     return to_sides(
         to,

@@ -186,7 +186,10 @@ def argue_node() -> Node:
 
 
 def request_expert_node() -> Node:
-    """Writes a side's decision on requesting an expert into the side's turn."""
+    """Writes a side's decision on requesting an expert into the side's turn.
+
+    Reads: claim, task, phase, heard, turns and, if present, rounds and debater.
+    """
     return REQUEST.node(
         lambda state, speaker, settings: request_expert(
             state["claim"], state["task"], state["heard"], speaker, side=side_of(state), **round_values(state, settings)
@@ -195,7 +198,10 @@ def request_expert_node() -> Node:
 
 
 def rule_on_expert_node() -> Node:
-    """Adds the court's turn with its ruling on a side's request for an expert."""
+    """Adds the court's turn with its ruling on a side's request for an expert.
+
+    Reads: claim, task, phase, heard, turns and, if present, rounds and debater.
+    """
     return RULE.node(
         lambda state, speaker, settings: rule_on_expert(
             state["claim"],
@@ -212,7 +218,10 @@ def rule_on_expert_node() -> Node:
 
 
 def testify_node() -> Node:
-    """Adds the expert's turn with the testimony."""
+    """Adds the expert's turn with the testimony.
+
+    Reads: claim, task, evidence, heard, turns and, if present, debater.
+    """
     begin = next_turn_starter(TESTIFY.role, "testify")
     return TESTIFY.node(
         lambda state, speaker, settings: give_testimony(

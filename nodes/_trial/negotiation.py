@@ -122,7 +122,10 @@ def stance_queries_node() -> Node:
 
 
 def disclose_node() -> Node:
-    """Marks each given or found piece with the first pool that contains it, and with the status ``seed``."""
+    """Marks each given or found piece of evidence with the first pool that contains it, and with the status ``seed``.
+
+    Reads: turns, evidence. In a trial with sources, there is a warning if there are more premises than `max_premises`.
+    """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         pools = {piece["id"]: GIVEN for piece in given_evidence(state["evidence"])}
@@ -145,7 +148,11 @@ def disclose_node() -> Node:
 
 
 def challenge_node() -> Node:
-    """Writes a counsel's challenges to evidence of the other side, or given with the claim, into the counsel's turn."""
+    """Writes a counsel's challenges into the counsel's turn.
+
+    They challenge evidence that the other side found, or that was given with the claim. Reads: claim, task, evidence,
+    turns and, if present, premises and debater.
+    """
     return CHALLENGE.node(
         lambda state, speaker, settings: challenge(
             *trial_subject(state), state["evidence"], speaker, side=side_of(state)
@@ -172,7 +179,11 @@ def weigh_exhibit_node() -> Node:
 
 
 def rule_node() -> Node:
-    """Rules on every piece of evidence with a weight; a piece without a weight is not admitted, with a warning."""
+    """Rules on every piece of evidence with a weight; a piece without a weight is not admitted, with a warning.
+
+    Reads: turns, evidence. There is also a warning if no piece is admitted. If there is evidence, but no piece could be
+    weighed, the trial fails, unless a ceiling prevented a call.
+    """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         known = {piece["id"]: piece for piece in state["evidence"]}

@@ -101,7 +101,15 @@ def answer_for(verdict: Verdict, labels: Mapping[Verdict, str], policy: str | No
 
 
 def check_trial_task(settings: Any, task: Task) -> None:
-    """Refuses a task that a trial cannot decide."""
+    """Refuses a task that a trial cannot decide.
+
+    Args:
+        settings: settings with ``verdict_labels``.
+        task: the form of an answer.
+
+    Raises:
+        UserError: as for `verdict_labels`.
+    """
     verdict_labels(task, settings.verdict_labels)
 
 
@@ -165,7 +173,10 @@ def analyse_node() -> Node:
 
 
 def compile_record_node() -> Node:
-    """Warns of a record that is too long, and of speakers without their own model (`speakers_sharing_a_model`)."""
+    """Warns of a record that is too long, and of speakers without their own model (`speakers_sharing_a_model`).
+
+    Reads: claim, task, turns, evidence.
+    """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         most = run.settings.panel_tokens
@@ -227,7 +238,13 @@ def speakers_sharing_a_model(settings: Any) -> list[str]:
 
 
 def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Builds the `Send`s of all judges, each with all evidence and all turns of the trial."""
+    """Builds the `Send`s of all judges, each with all evidence and all turns of the trial.
+
+    Args:
+        to: the node.
+        state: the trial's state.
+        settings: settings with ``judges``.
+    """
     return [
         send_to_speaker(
             to,
