@@ -134,7 +134,8 @@ def write_example() -> None:
 def main(words: Sequence[str]) -> None:
     """Makes the record with the models that the command line names, and the page's example from the record."""
     if list(words) == ["example"]:
-        return write_example()
+        write_example()
+        return
     named = dict(word.partition("=")[::2] for word in words)
     models = dict.fromkeys(ROLES, words[0]) if len(words) == 1 and "=" not in words[0] else named
     base_url = os.environ.get("OPENAI_BASE_URL", "")
