@@ -131,6 +131,7 @@ def test_a_command_ends_quietly_if_its_reader_has_gone(words: list[str], tmp_pat
     with subprocess.Popen([*COMMAND, *words], stdout=pipe, stderr=pipe, cwd=tmp_path, text=True) as process:
         assert process.stdout
         assert process.stderr
+        process.stdout.readline()
         process.stdout.close()
         shown = process.stderr.read()
     assert "Traceback" not in shown
