@@ -101,7 +101,7 @@ def missing_model_error(*roles: str) -> UserError:
         f"No model is named{lacking}. Name one as provider:name: on the command line --model openai:gpt-4o-mini, or "
         "for all commands `moot config set model openai:gpt-4o-mini`; in Python and the API "
         'context={"model": "openai:gpt-4o-mini"}; in Studio in the assistant\'s settings; or everywhere the '
-        f"environment variable MOOT_MODEL. To try moot without a key: {EMBEDDED}, whose verdicts have no meaning.",
+        f"environment variable MOOT_MODEL. To see moot without a key: moot demo.",
         kind="missing_model",
     )
 

@@ -49,11 +49,18 @@ def log_json() -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    hide_requests()
 
 
 def hide_environment_keys(_: Any, __: str, line: dict[str, Any]) -> dict[str, Any]:
     """A structlog processor that removes the values of the environment's API keys from the texts of a log line."""
     return {name: redact(value) if isinstance(value, str) else value for name, value in line.items()}
+
+
+def hide_requests() -> None:
+    """Stops the line that the HTTP clients log for each request, with its address."""
+    for name in ("httpx", "httpx2"):  # openai may use either
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 class DebateIdFilter(logging.Filter):
@@ -62,6 +69,7 @@ class DebateIdFilter(logging.Filter):
     @classmethod
     def add_to_handlers(cls) -> None:
         """Adds the filter to each handler of the root logger that lacks it, such as a server's handler."""
+        hide_requests()
         for handler in logging.getLogger().handlers:
             if not any(isinstance(one, cls) for one in handler.filters):
                 handler.addFilter(cls())

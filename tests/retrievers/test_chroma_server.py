@@ -222,7 +222,9 @@ async def test_corpora_are_unreachable_after_their_server_ended(
 
 Response = Callable[[], web.Response]
 COLLECTION = {"id": "07755b67-bfb2-4e2f-be94-b54a15130210", "name": "odd", "tenant": "t", "database": "d"}
-MANIFEST = '{"name": "odd", "encoder": "all-MiniLM-L6-v2", "dimension": 64, "passages": 2, "complete": true}'
+MANIFEST = (
+    '{"name": "odd", "encoder": "all-MiniLM-L6-v2", "dimension": 64, "passages": 2, "complete": true, "digest": "0f"}'
+)
 ODD = COLLECTION | {"configuration_json": {}, "metadata": {"moot": MANIFEST}, "version": 0, "log_position": 0}
 
 
