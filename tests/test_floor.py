@@ -18,13 +18,17 @@ REPLIES = {"Query": "query", "Answer": "answer", "Statements": "statements", "Ve
 REPLIES |= {"Questions": "questions"}
 
 
+EMBEDDED = "embedded"
+"""The step of requests for vectors. Several debaters may share a request, so their number depends on the moment."""
+
+
 def steps_of(calls: list[dict[str, Any]], sent: dict[int, dict[str, Any]]) -> list[str]:
     """The name of each request's step, such as ``query-2`` in round 2. ``sent`` has the chat requests by id."""
     steps, rounds = [], Counter[str]()
     for call in calls:
         request = sent.get(call["id"])
         if request is None:
-            step = f"{call['inputs']} embedded"
+            step = EMBEDDED
         elif request["response_format"] is None:
             step = request["model"].removeprefix("floor-")
         elif request["model"] == "stub-judge":
@@ -73,7 +77,11 @@ async def test_the_floor_sends_requests_like_those_of_a_debate(start_stub: Start
     stub = start_stub(ways.ENDPOINT_RULES)
     expected, _ = await run_debates("moot", stub, 5)
     found, _ = await run_debates("bare_aiohttp", stub, 5)
-    assert {step: len(calls) for step, calls in found.items()} == {s: len(calls) for s, calls in expected.items()}
+    counts = [{s: len(calls) for s, calls in steps.items() if s != EMBEDDED} for steps in (found, expected)]
+    assert counts[0] == counts[1]
+    texts = [sum(call["inputs"] for call in steps[EMBEDDED]) for steps in (found, expected)]
+    assert texts[0] == pytest.approx(texts[1], rel=0.1)  # equal texts at the same moment are sent once or twice
+    del found[EMBEDDED], expected[EMBEDDED]
     assert sizes(found, "bytes") == pytest.approx(sizes(expected, "bytes"), rel=0.1)
     # The tolerance is higher, because replies to moot have random lengths and each step has few replies.
     assert sizes(found, "reply_chars") == pytest.approx(sizes(expected, "reply_chars"), rel=0.2)

@@ -76,7 +76,7 @@ def test_the_output_tells_a_new_user_what_to_do(article: Path, start_stub: Start
     assert "words like “last year” are left unchanged. Give the date with --date" in done.stderr
     tried = moot("batch", table, "--out", tmp_path / "verdicts", "--model", "openai:stub", "--graph", "rag")
     assert "These columns are not read" not in tried.stderr
-    assert "`--corpus demo-news`" in tried.stdout
+    assert "moot demo" in tried.stdout
 
 
 def test_the_history_shows_a_failed_run_by_its_file_name(article: Path, start_stub: StartStub) -> None:

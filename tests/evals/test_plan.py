@@ -140,7 +140,7 @@ def test_a_missing_or_invalid_plan_file_is_refused(tmp_path: Path, text: str, me
     (tmp_path / "plan.yaml").write_text(text)
     with pytest.raises(UserError, match=message):
         read_plan(tmp_path / "plan.yaml", {})
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="There is no file"):
         read_plan(tmp_path / "elsewhere.yaml", {})
 
 

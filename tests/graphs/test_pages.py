@@ -36,9 +36,13 @@ def docstring_lines(tree: ast.AST) -> Iterator[int]:
 
 @pytest.mark.parametrize("file", GRAPH_FILES, ids=lambda file: str(file.relative_to(GRAPHS)))
 def test_a_graphs_file_is_short_and_has_no_code_that_all_systems_share(file: Path) -> None:
-    """Imports of such code are allowed."""
+    """Imports do not count."""
     text = file.read_text(encoding="utf-8")
-    documented = set(docstring_lines(ast.parse(text)))
+    tree = ast.parse(text)
+    documented = set(docstring_lines(tree))
+    for part in tree.body:
+        if isinstance(part, ast.Import | ast.ImportFrom):
+            documented |= {*range(part.lineno, (part.end_lineno or part.lineno) + 1)}
     code = [line for n, line in enumerate(text.splitlines(), 1) if n not in documented and line.split("#")[0].strip()]
     system = file.relative_to(GRAPHS).parts[0].removesuffix(".py")
     assert len(code) <= MAX_LINES.get(system, 46)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from moot.core.telemetry.switch import telemetry
 from moot.nodes._models.call.fitting import fitting
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def way_of(speaker: Speaker, judging: Layer) -> Way:
     """The way of a speaker's request to its model, layer by layer; a layer that is off is not on it."""
-    layers = [
+    layers: list[Layer | Literal[False]] = [
         *speaker.around,  # changes that others make
         speaker.seed is not None and seeding,
         speaker.session.debate_ledger is not None and reusing,  # from the ledger, or to it
@@ -30,8 +30,9 @@ def way_of(speaker: Speaker, judging: Layer) -> Way:
         waiting,  # for the endpoint, and repeating after failures
     ]
     way = sending(speaker)
-    for layer in filter(None, reversed(layers)):
-        way = layer(way, speaker)
+    for layer in reversed(layers):
+        if layer:
+            way = layer(way, speaker)
     return way
 
 
