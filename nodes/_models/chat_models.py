@@ -73,6 +73,10 @@ class ChatModel:
     timeout: float | None = None  # seconds for a whole attempt; None: the client's own limit applies
 
 
+WITHOUT_ASYNC = ("bedrock_converse",)
+"""Providers whose clients have no asynchronous methods: LangChain runs each of their calls in a thread."""
+
+
 class TokensSoFar(AsyncCallbackHandler):
     """Counts the tokens of a streamed reply once if each of its chunks reports the tokens so far."""
 
@@ -186,7 +190,7 @@ async def _vendor_model(name: str, timeout: float, options: Mapping[str, Any]) -
     async def make() -> ChatModel:
         chat = await vendor_chat(provider, model, endpoint, timeout, **options)
         # A client without asynchronous methods waits for a thread first, so its own limit of time must do.
-        limit = None if type(chat)._agenerate is BaseChatModel._agenerate else timeout
+        limit = None if provider in WITHOUT_ASYNC else timeout
         return ChatModel(name, chat, endpoint, structure=vendor.structure, json_mode=vendor.json_mode, timeout=limit)
 
     return await create_once(("chat", name, endpoint, *options.values(), timeout), make)
