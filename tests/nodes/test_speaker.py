@@ -292,7 +292,7 @@ async def test_the_schema_is_in_the_prompt_if_response_format_has_no_schema(
 
 
 async def test_max_concurrency_limits_the_number_of_parallel_calls(start_stub: StartStub) -> None:
-    stub = start_stub([{"match": "again$", "status": 500, "retry_after": "0", "times": 5}], latency_ms=10)
+    stub = start_stub([{"match": "again$", "status": 500, "retry_after": "0", "times": 5}], latency_ms=100)
     chat = await open_chat_model("openai:stub-a")
 
     async def ask_for_query(i: int) -> str:
