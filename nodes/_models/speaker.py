@@ -71,11 +71,16 @@ class Speaker:
         data = "\n\n".join(filter(None, (self.remarks, data))) + schema_in_words(model, how, reply)
         schema = reply_request(model, how, reply, evidence_ids)
 
+        last: tuple[AIMessage, tuple[R | None, str, str]] | None = None
+
         def read(message: AIMessage) -> tuple[R | None, str, str]:
-            found, outcome, problem = read_reply(message, reply)
-            if found is not None and check is not None and (fault := check(found)):
-                return None, "unquoted", fault
-            return found, outcome, problem
+            nonlocal last
+            if last is None or last[0] is not message:  # several layers ask about the same message
+                found, outcome, problem = read_reply(message, reply)
+                if found is not None and check is not None and (fault := check(found)):
+                    found, outcome, problem = None, "unquoted", fault
+                last = message, (found, outcome, problem)
+            return last[1]
 
         def send(chat: BaseChatModel, messages: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
             if model.tight and self.not_shown:

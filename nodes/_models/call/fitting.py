@@ -41,9 +41,11 @@ def fitting(below: Way, speaker: Speaker) -> Way:
         before = 0
         for refusals in range(MOST_REFUSALS + 1):
             # The prompt of a role that decides is also shortened to the budget that the ceilings leave.
-            planned = planned_call(speaker, request, 0)
-            room = ceilings.prompt_bytes(planned) if ceilings.decides(speaker.role, request.prompt) else None
-            room = None if room is None else room - planned.bytes
+            room = None
+            if ceilings.decides(speaker.role, request.prompt):
+                planned = planned_call(speaker, request, 0)
+                most = ceilings.prompt_bytes(planned)
+                room = None if most is None else most - planned.bytes
             fitted = fit_messages(request.messages, model, speaker.role, speaker.context_tokens, request.ranks, room)
             speaker.set_not_shown(fitted.left_out)
             try:
@@ -51,8 +53,8 @@ def fitting(below: Way, speaker: Speaker) -> Way:
             except UserError as error:
                 if error.kind != "too_long" or refusals == MOST_REFUSALS or fitted.size == before:
                     raise
-                most = max_reply_tokens(model)
-                learn_from_refusal(name, model.endpoint.base_url, error.detail, fitted.size, most)
+                longest = max_reply_tokens(model)
+                learn_from_refusal(name, model.endpoint.base_url, error.detail, fitted.size, longest)
                 before = fitted.size
                 continue
             call = request.calls[-1]
