@@ -202,6 +202,7 @@ def _list_entries(since: str) -> Any:
     """
     from moot.cli.ledger import existing_ledger
     from moot.web import debates
+    from moot.web.kept import id_time_at
     from moot.web.table import undocumented_entry
 
     stems = debates.all_document_ids()
@@ -209,7 +210,7 @@ def _list_entries(since: str) -> Any:
     with existing_ledger() as file:
         rows = file.outline() if file else []
         undocumented = {
-            f"{debates.id_time_at(started)}-{id}": (id, status)
+            f"{id_time_at(started)}-{id}": (id, status)
             for id, status, started in rows
             if id not in documents and status != "done"
         }

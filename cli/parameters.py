@@ -28,6 +28,16 @@ MostDebates = Annotated[int, typer.Option(min=1, help="Maximum number of debates
 # Options of commands that run debates in several processes
 Workers = Annotated[int, typer.Option(min=1, max=256, help="Number of processes.")]
 DebatesAtOnce = Annotated[int, typer.Option(min=1, max=1000, help="Debates in flight in each process.")]
+Queue = Annotated[
+    str | None,
+    typer.Option(
+        envvar="MOOT_QUEUE",
+        metavar="postgresql://...",
+        help="The address of a Postgres that stores the rows, the documents and the ledger. `moot worker` runs the "
+        "rows, on any machine.",
+        show_envvar=False,
+    ),
+]
 MaxSeconds = Annotated[float | None, typer.Option(min=0, help="Maximum duration of this run, in seconds.")]
 
 # Options of commands that run evaluations

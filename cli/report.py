@@ -16,7 +16,8 @@ from moot.core.files import check_writable, write_atomically, write_error
 from moot.transcript.report.claim_review import check_publisher, claim_review
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import with_summary
-from moot.web.debates import LARGEST, parse_document, path_of
+from moot.web.debates import path_of
+from moot.web.kept import LARGEST, parse_document
 
 SUFFIXES = {"html": ".html", "md": ".md", "claimreview": ".claimreview.json"}
 """File suffix by kind of report."""

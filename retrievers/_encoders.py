@@ -35,6 +35,7 @@ from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.retrievers._evidence import Evidence, encoded_text
 from moot.retrievers._local_models import OR_ENDPOINT, check_hub, default_encoder_folder, load_one_at_a_time
+from moot.retrievers._recorded import check_record, recorded_vectors
 
 logger = logging.getLogger(__name__)
 
@@ -99,8 +100,6 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
     if colon and provider in PROVIDERS:
         return await _open_endpoint_encoder(provider, model, limits)
     if colon and provider == "recorded":
-        from moot.retrievers._recorded import RecordedEncoder, check_record
-
         check_record(model)
         return RecordedEncoder()
     return await create_once_in_thread(("encoder", name), lambda: load_sentence_encoder(name))
@@ -414,6 +413,16 @@ class EndpointEncoder(VectorCache):
         except Exception as error:
             raise explain(error, self._endpoint, self.name) from error
         return unit_vectors(vectors)
+
+
+class RecordedEncoder(VectorCache):
+    """The recorded vectors of `moot demo` as a text encoder."""
+
+    name = "recorded:demo"
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """One unit vector for each text, in order; UserError if one is not recorded."""
+        return unit_vectors(recorded_vectors(texts))
 
 
 async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> EndpointEncoder:

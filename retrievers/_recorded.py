@@ -12,7 +12,6 @@ from importlib import resources
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.retrievers._encoders import Vector, VectorCache, unit_vectors
 
 NAME = "demo"
 """The only record."""
@@ -30,7 +29,7 @@ def request_key(messages: Sequence[Mapping[str, Any]], response_format: Any) -> 
 
 
 @lru_cache(maxsize=1)
-def _read() -> tuple[dict[str, dict[str, Any]], dict[str, Vector]]:
+def _read() -> tuple[dict[str, dict[str, Any]], dict[str, list[float]]]:
     """The recorded replies by the keys of their requests, and the recorded vectors by their texts."""
     file = resources.files("moot.retrievers") / "demo" / "record.jsonl"
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
@@ -52,14 +51,9 @@ def recorded_reply(messages: Sequence[Mapping[str, Any]], response_format: Any) 
         raise UserError(MISSING.format(what="reply to this request"), kind="replay_miss") from None
 
 
-class RecordedEncoder(VectorCache):
-    """The recorded vectors as a text encoder."""
-
-    name = f"recorded:{NAME}"
-
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order; UserError if one is not recorded."""
-        vectors = _read()[1]
-        if missing := [text for text in texts if text not in vectors]:
-            raise UserError(MISSING.format(what=f"vector of the text {missing[0][:200]!r}"), kind="replay_miss")
-        return unit_vectors([vectors[text] for text in texts])
+def recorded_vectors(texts: Sequence[str]) -> list[list[float]]:
+    """The recorded vectors of texts, in order; UserError if one is not recorded."""
+    vectors = _read()[1]
+    if missing := [text for text in texts if text not in vectors]:
+        raise UserError(MISSING.format(what=f"vector of the text {missing[0][:200]!r}"), kind="replay_miss")
+    return [vectors[text] for text in texts]

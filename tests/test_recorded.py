@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from moot.web import debates
+from moot.web.kept import parse_document
 
 from tests.commands import moot
 
@@ -36,7 +37,7 @@ def test_reports_of_the_example_contain_its_claim_and_quotes(tmp_path: Path) -> 
 
 def test_the_lines_of_the_excerpt_are_in_the_output_of_show() -> None:
     """Three dots in the excerpt stand for omitted text."""
-    shown = moot("show", debates.save(debates.parse_document(EXAMPLE.read_bytes())))
+    shown = moot("show", debates.save(parse_document(EXAMPLE.read_bytes())))
     assert shown.returncode == 0, shown.stderr
     (excerpt,) = re.findall(
         r"<!-- RECORDED DEBATE -->\n\n```text\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S

@@ -45,6 +45,7 @@ from moot.web import claims, debates, table
 from moot.web.batches import routes as batches
 from moot.web.caller import USERS, body_of, caller_client, file_name, http_status, parse_json, public_text
 from moot.web.docs import PLACE, docs_page
+from moot.web.kept import LARGEST, Document, parse_document
 from moot.web.live_view import STEPS, debate_view
 from moot.web.login import LOG_IN, TOKEN
 from moot.web.service.quotas import readable_corpora
@@ -151,7 +152,7 @@ FAULTY = """<main class="doc" id="top"><h1>{claim}</h1>
 <p>Another version of moot may have made it. Its file is still stored.</p></div></main>"""
 
 
-def _needs_summary(document: debates.Document) -> bool:
+def _needs_summary(document: Document) -> bool:
     wants = document["status"] == "done" and document["settings"].get("reader_summary")
     return bool(wants) and not document.get("reader_summary")
 
@@ -169,7 +170,7 @@ async def _page_with(title: str, content: str, status: int = 200) -> Response:
 
 async def example_page(request: Request) -> Response:
     """The page with the report of a recorded debate, for people who have no model yet."""
-    document = debates.parse_document(EXAMPLE.read_bytes())
+    document = parse_document(EXAMPLE.read_bytes())
     part = await run_in_threadpool(report, document, "part")
     return await _page_with(document["claim"], EXAMPLE_BAR + part)
 
@@ -321,12 +322,12 @@ async def resume_debate(request: Request) -> Any:
 
 async def import_document(request: Request) -> Any:
     """Stores the request's body, a document of ``moot verify --out``; returns the stored document's id."""
-    content = await body_of(request, debates.LARGEST)
+    content = await body_of(request, LARGEST)
     return {"id": await run_in_threadpool(_import_document, content)}
 
 
 def _import_document(content: bytes) -> str:
-    document = debates.parse_document(content)
+    document = parse_document(content)
     report(document, "md")  # raises if the document cannot be shown, so that it is not stored
     return debates.save(document)
 
@@ -402,7 +403,7 @@ def _document_in_words(id: str) -> dict[str, Any]:
     return {"document": document, "said": words, "chip": answer}
 
 
-def describe_document(document: debates.Document, *, has_ended: bool) -> dict[str, Any]:
+def describe_document(document: Document, *, has_ended: bool) -> dict[str, Any]:
     """A debate in words: sections, notes on evidence, warnings, and how the debate ended, with the citations.
 
     ``caveats`` are warnings shown with the verdict; ``warnings`` are the others. ``end`` is None unless ``has_ended``.
@@ -421,7 +422,7 @@ def describe_document(document: debates.Document, *, has_ended: bool) -> dict[st
     return {"sections": sections, "end": end, "marks": marks, **warned}
 
 
-def _ending(document: debates.Document) -> dict[str, Any]:
+def _ending(document: Document) -> dict[str, Any]:
     end_lines = asdict(ending(document))["lines"]
     cited = verdict_citations(document, fabricated=True)
     return {"lines": end_lines, "citations": cited, "cites": citations_in_words(document)}
@@ -429,7 +430,7 @@ def _ending(document: debates.Document) -> dict[str, Any]:
 
 async def describe_running(request: Request) -> Any:
     """A running debate in words. The request's body is the debate's document so far."""
-    content = await body_of(request, debates.LARGEST)
+    content = await body_of(request, LARGEST)
     return await run_in_threadpool(_describe_running, content)
 
 
@@ -439,7 +440,7 @@ def _describe_running(content: bytes) -> dict[str, Any]:
 
 async def running_view(request: Request) -> Any:
     """The page's view of the running debate in the body. ``open`` in the query: see ``wanted`` in `debate_view`."""
-    content = await body_of(request, debates.LARGEST)
+    content = await body_of(request, LARGEST)
     wanted = request.query_params.getlist("open")
     return await run_in_threadpool(_running_view, content, wanted)
 

@@ -33,6 +33,7 @@ from moot.nodes._records.reducers import turn_key, written_values
 from moot.nodes._runtime.document import unfinished
 from moot.web import debates
 from moot.web.caller import EVERYBODY, current_user, has_auth
+from moot.web.kept import HEX, ID, id_time_at
 from moot.web.service.reservations import reserved_ceilings
 from starlette.concurrency import run_in_threadpool
 
@@ -165,7 +166,7 @@ def shared_use(run: RunnableConfig) -> LedgerUse:
     """
     metadata, config = run.get("metadata") or {}, run.get("configurable") or {}
     debate, key, id = metadata.get(DEBATE_KEY), metadata.get(IDEMPOTENCY_KEY), str(config["run_id"])
-    if debate is not None and not (isinstance(debate, str) and debates.HEX.fullmatch(debate)):
+    if debate is not None and not (isinstance(debate, str) and HEX.fullmatch(debate)):
         raise UserError(f"{DEBATE_KEY} must be a debate's id.", kind="bad_request")
     user = config["langgraph_auth_user"].identity
     person = None if user == EVERYBODY else user
@@ -234,7 +235,7 @@ async def list_page(page: int, client: LangGraphClient, words: str = "") -> tupl
     rows = await ledger.outline(current_user.get())
     documents = {stem[-32:]: stem for stem in reversed(await run_in_threadpool(debates.all_document_ids))}
     begun = {id: started for id, status, started in rows if id not in documents and status != "done"}
-    undocumented = {id: f"{debates.id_time_at(started)}-{id}" for id, started in begun.items()}
+    undocumented = {id: f"{id_time_at(started)}-{id}" for id, started in begun.items()}
     ids = sorted((undocumented | documents).items(), key=lambda pair: pair[1], reverse=True)
     if has_auth():
         threads, runs = await visible_threads(client), await ledger.runs()
@@ -403,8 +404,8 @@ async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Deb
     ledger = open_ledger()
     if len(id) == 36:
         id = next(iter(await ledger.runs(id)), TABLE.latest.get(id, id))
-    row = await ledger.debate(id[-32:]) if debates.ID.fullmatch(id) or debates.HEX.fullmatch(id) else None
-    if debates.ID.fullmatch(id):
+    row = await ledger.debate(id[-32:]) if ID.fullmatch(id) or HEX.fullmatch(id) else None
+    if ID.fullmatch(id):
         stem: str | None = id
     else:
         stem = await run_in_threadpool(last_document, row) if row else None
@@ -471,7 +472,7 @@ async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
 async def delete(id: str, client: LangGraphClient) -> None:
     """Deletes a debate for good: its documents, row, stored calls and thread.
 
-    Documents of further branches (see `debates.ID`) may be kept.
+    Documents of further branches (see `ID`) may be kept.
 
     Raises:
         UserError: there is no such debate, or it is still running.

@@ -7,20 +7,10 @@ from typing import Annotated, Any
 
 import typer
 from moot.cli.models import with_model
-from moot.cli.parameters import DebatesAtOnce, MaxSeconds, Workers
+from moot.cli.parameters import DebatesAtOnce, MaxSeconds, Queue, Workers
 
 ACTIONS = ("status", "cancel", "retry")
 """Actions on the batches of a queue. The command line names one of them in place of a file."""
-Queue = Annotated[
-    str | None,
-    typer.Option(
-        envvar="MOOT_QUEUE",
-        metavar="postgresql://...",
-        help="The address of a Postgres that stores the rows, the documents and the ledger. `moot worker` runs the "
-        "rows, on any machine.",
-        show_envvar=False,
-    ),
-]
 
 
 def batch(
@@ -75,7 +65,8 @@ def batch(
     with Stop() as stop:  # before the slow imports, so that `stop` also handles Ctrl-C during them
         from moot.cli.asking import input_from_options, named_settings
         from moot.cli.batch.jobs import BatchOptions, check_first_row
-        from moot.cli.batch.run import LOCK, Batch, Limits, check_workers, run_batch
+        from moot.cli.batch.run import LOCK, Batch, check_workers, run_batch
+        from moot.cli.batch.runner import Limits
         from moot.cli.batch.table import FILE
         from moot.cli.resuming import parse_mode
         from moot.core.config import usual_settings, value_of

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +13,7 @@ from typing import Any
 from moot.cli.batch.jobs import BatchOptions, Job, jobs_of
 from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.progress import BatchProgress
-from moot.cli.batch.runner import LocalRunner, RowRunner, Rows
+from moot.cli.batch.runner import Limits, LocalRunner, RowRunner, Rows
 from moot.cli.batch.store import Store
 from moot.cli.batch.table import Summary, show_table, write_table
 from moot.cli.batch.work import Folder, RowProcessor, existing_outcome
@@ -39,45 +37,6 @@ AT_ONCE = 500
 """Number of debates whose cost so far is read from the ledger in one query."""
 FAILED = 3
 """The exit code if a row is not done. A row whose debates found no answer is done."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The limits of a batch.
-
-    Args:
-        at_once: maximum number of debates in flight in each process.
-        workers: number of processes; 1 for this process alone.
-        budget: the maximum number of tokens for all rows, including earlier runs of the batch.
-        max_cost: the maximum cost of all rows in USD, including earlier runs of the batch.
-        max_calls: the maximum number of calls for all rows, including earlier runs of the batch.
-        max_seconds: the maximum duration of this run, in seconds.
-        queue: the address of the queue whose workers run the rows; None to run them here.
-    """
-
-    at_once: int = 4
-    workers: int = 1
-    budget: int | None = None
-    max_cost: float | None = None
-    max_calls: int | None = None
-    max_seconds: float | None = None
-    queue: str | None = None
-
-    @property
-    def most(self) -> Spend:
-        """The limits on tokens, USD and calls; infinity for each that has no limit."""
-        bounds = (self.budget, self.max_cost, self.max_calls)
-        return Spend(*(math.inf if most is None else most for most in bounds))
-
-    @property
-    def seconds(self) -> float:
-        """The limit on time in seconds; infinity if there is no limit."""
-        return math.inf if self.max_seconds is None else self.max_seconds
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether tokens, USD, calls or time are limited."""
-        return self.most != Spend(math.inf, math.inf, math.inf) or self.seconds < math.inf
 
 
 class Batch:

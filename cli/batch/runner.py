@@ -8,7 +8,9 @@ them in the same way (`moot.cli.batch.work`).
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from moot.cli.batch.jobs import Job
@@ -17,9 +19,49 @@ from moot.cli.batch.work import RowProcessor
 from moot.core.endpoint import close_clients
 from moot.core.errors import STOPS_BATCH, OutageCount
 from moot.nodes._models.ceilings import Ceilings
+from moot.nodes._models.spend import Spend
 
 OnEnd = Callable[[Job, Outcome], Awaitable[None]]
 """Callback that receives a row that has ended, and its outcome."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a batch.
+
+    Args:
+        at_once: maximum number of debates in flight in each process.
+        workers: number of processes; 1 for this process alone.
+        budget: the maximum number of tokens for all rows, including earlier runs of the batch.
+        max_cost: the maximum cost of all rows in USD, including earlier runs of the batch.
+        max_calls: the maximum number of calls for all rows, including earlier runs of the batch.
+        max_seconds: the maximum duration of this run, in seconds.
+        queue: the address of the queue whose workers run the rows; None to run them here.
+    """
+
+    at_once: int = 4
+    workers: int = 1
+    budget: int | None = None
+    max_cost: float | None = None
+    max_calls: int | None = None
+    max_seconds: float | None = None
+    queue: str | None = None
+
+    @property
+    def most(self) -> Spend:
+        """The limits on tokens, USD and calls; infinity for each that has no limit."""
+        bounds = (self.budget, self.max_cost, self.max_calls)
+        return Spend(*(math.inf if most is None else most for most in bounds))
+
+    @property
+    def seconds(self) -> float:
+        """The limit on time in seconds; infinity if there is no limit."""
+        return math.inf if self.max_seconds is None else self.max_seconds
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether tokens, USD, calls or time are limited."""
+        return self.most != Spend(math.inf, math.inf, math.inf) or self.seconds < math.inf
 
 
 class Rows:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from moot.cli.batch.command import Queue
-from moot.cli.parameters import DebatesAtOnce, Workers
+from moot.cli.parameters import DebatesAtOnce, Queue, Workers
 from moot.core.words import count_with_noun
 
 

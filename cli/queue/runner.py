@@ -8,18 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moot.cli.batch.jobs import Job
-from moot.cli.batch.runner import OnEnd, Rows
+from moot.cli.batch.runner import Limits, OnEnd, Rows
 from moot.cli.batch.store import Store
 from moot.cli.batch.work import Folder
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.queued import QueuedBatch
 from moot.core.postgres.rows import QueuedRows
-
-if TYPE_CHECKING:
-    from moot.cli.batch.run import Limits
 
 QUEUED_AT_ONCE = 500
 """Maximum number of rows that are queued in one transaction."""

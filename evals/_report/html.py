@@ -10,17 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moot.evals._report.drawing import Picture, shorten, with_theme_colours
+from moot.evals._report.parts import Report
 from moot.evals._report.scores import is_on_front
 from moot.evals._report.tables import Nested, Table, columns, format_cell, is_numeric, make_table
 from moot.evals._stats.measures import load_extra
 from moot.evals._stats.sample_size import ALPHA
 from moot.evals._stats.significance import Interval
-
-if TYPE_CHECKING:
-    from moot.evals._report.write import Report
 
 LEFT, RIGHT, TOP, HEIGHT = 44, 540, 24, 286
 """Left, right, upper and lower edge of the chart of costs, in the units of its SVG."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -17,10 +17,10 @@ from moot.evals._report import analyses
 from moot.evals._report import debates as report_debates
 from moot.evals._report.comparison import Study, check_baseline, studies_of
 from moot.evals._report.confidence import calibration_table, reliability_table, thresholds_table
-from moot.evals._report.drawing import Picture
-from moot.evals._report.findings import NO_FINDINGS, Findings, findings_of
+from moot.evals._report.findings import findings_of
 from moot.evals._report.html import html_page
 from moot.evals._report.overview import overview_table
+from moot.evals._report.parts import Report, Section
 from moot.evals._report.pictures import draw_pictures
 from moot.evals._report.published import published_table
 from moot.evals._report.runs import errors_table, runs_table, settings_table, study_notes, warnings_table
@@ -37,34 +37,6 @@ from moot.evals._report.tests import Comparison, comparisons_of, differences_tab
 from moot.evals._runs.logs import LoggedRun, read_runs
 from moot.evals._stats.significance import Family
 from moot.nodes._models.prices import cost_of, read_prices
-
-
-@dataclass(frozen=True)
-class Section:
-    """A study in a report; the names of its files begin with ``name``."""
-
-    name: str
-    title: str
-    benchmark: str
-    licence: str
-    model: str | None
-    data: str
-    tables: tuple[Table, ...]
-    notes: tuple[str, ...]
-    pictures: tuple[Picture, ...] = ()
-
-
-@dataclass(frozen=True)
-class Report:
-    """A report: its sections, its findings, its tables over all studies, and notes that belong to no single section."""
-
-    sections: tuple[Section, ...]
-    notes: tuple[str, ...]
-    created: str
-    moot_version: str
-    overview: Table | None = None
-    findings: Findings = NO_FINDINGS
-    published: Table | None = None
 
 
 def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path | None = None) -> Report:

@@ -9,18 +9,14 @@ from typing import Any, TypeVar
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable
-from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits
+from moot.core.endpoint import Endpoint
 from moot.core.errors import MootError, UserError
 from moot.nodes._models.call.asking import asking, conversing
-from moot.nodes._models.call.request import Layer, Request, Send
+from moot.nodes._models.call.request import Asker, Request, Send
 from moot.nodes._models.call.stack import way_of
-from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
-from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.reply_parsing import fault_of, read_reply
-from moot.nodes._models.session import Session
 from moot.nodes._models.structured import reply_request, schema_in_words
-from moot.nodes._records.entries import LeftOut
 from moot.nodes._texts.replies import Reply
 from moot.prompts import fill, load
 
@@ -28,30 +24,12 @@ R = TypeVar("R", bound=Reply)
 
 
 @dataclass
-class Speaker:
+class Speaker(Asker):
     """A role with its model."""
 
-    role: str
-    model: ChatModel
-    ledger: Ledger = field(default_factory=Ledger)
     structured_output: StructuredOutput = "json_schema"
-    limits: Limits = DEFAULT_LIMITS
-    tokens_left: int | None = None  # once the node's calls used this many, there is no second try
     remarks: str = ""  # a person's, at the start of each prompt's data
     prompts: Mapping[str, str] = field(default_factory=dict)  # texts that replace shipped prompts, by name
-    context_tokens: int | None = None  # in a prompt and its reply; None to look it up
-    not_shown: set[str] = field(default_factory=set)  # ids of evidence that the last prompt left out
-    session: Session = field(default_factory=Session)
-    # The agent's name (may be empty) and the number of its sample: different samples never share a call.
-    sample: tuple[str, int] = ("", 1)
-    # By default those of the session
-    ceilings: Ceilings = None  # type: ignore[assignment]
-    seed: int | None = None  # from which each call's seed is derived; None for no seeds
-    around: tuple[Layer, ...] = ()  # layers before all others
-
-    def __post_init__(self) -> None:
-        if self.ceilings is None:
-            self.ceilings = self.session.ceilings
 
     def filled(self, prompt: str, values: Mapping[str, str]) -> tuple[str, str]:
         """The instructions and the data of a prompt, from the text in ``prompts`` or, by default, the shipped text."""
@@ -114,11 +92,6 @@ class Speaker:
         request = Request(messages, send, conversation_fault, parts={"tools": list(tools)}, record=self.ledger)
         message = await way_of(self, conversing)(request)
         return None if conversation_fault(message)[1] else message
-
-    def set_not_shown(self, left: LeftOut | None) -> None:
-        """Keeps which evidence the last prompt left out."""
-        self.not_shown.clear()
-        self.not_shown.update(left["ids"] if left else ())
 
 
 def conversation_fault(message: AIMessage) -> tuple[str, str]:

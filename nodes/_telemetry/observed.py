@@ -24,12 +24,11 @@ from moot.core.limiter import limiters
 from moot.core.redaction import hide_secrets
 from moot.core.telemetry.instruments import Telemetry, provider_and_model, server_of
 from moot.core.telemetry.switch import telemetry
-from moot.nodes._models.call.request import Attempt, Request, Way
+from moot.nodes._models.call.request import Asker, Attempt, Request, Way
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
 from moot.nodes._models.session import Session
-from moot.nodes._models.speaker import Speaker
 from moot.retrievers import Evidence, Retriever
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
@@ -142,7 +141,7 @@ def place_attributes(place: Ledger) -> dict[str, Any]:
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def observing(below: Way, speaker: Speaker) -> Way:
+def observing(below: Way, speaker: Asker) -> Way:
     """A layer: records the metrics and the span of each call, while telemetry is on."""
 
     async def observe(request: Request) -> AIMessage:

@@ -19,6 +19,7 @@ import playwright.async_api
 import pytest
 from moot.core.errors import UserError
 from moot.evals._report import drawing
+from moot.evals._report.parts import Report
 from moot.evals._report.tables import (
     Cell,
     Column,
@@ -30,7 +31,7 @@ from moot.evals._report.tables import (
     escape_markdown,
     format_cell,
 )
-from moot.evals._report.write import Report, as_document, compare, write_report
+from moot.evals._report.write import as_document, compare, write_report
 from moot.evals._stats.significance import Interval
 from PIL import Image
 from pypdfium2 import PdfDocument  # type: ignore[import-untyped]

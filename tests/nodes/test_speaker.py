@@ -54,7 +54,9 @@ async def ask(
     """Makes one `Speaker.ask` with a new speaker."""
     ledger = Ledger(node="respond", round=2, agent="rag")
     chat = await open_chat_model(model, timeout=timeout)
-    speaker = Speaker("rag", chat, ledger, structured_output, Limits(attempts, max_wait=max_wait), prompts=PROMPTS)
+    speaker = Speaker(
+        "rag", chat, ledger, Limits(attempts, max_wait=max_wait), structured_output=structured_output, prompts=PROMPTS
+    )
     try:
         return AskResult(await speaker.ask("decide", {}, reply), None, ledger)
     except MootError as error:

@@ -47,7 +47,7 @@ async def ask(api: MessagesEndpoint, monkeypatch: pytest.MonkeyPatch, **options:
     ledger = Ledger(node="respond", round=2, agent="rag")
     mode = options.pop("structured_output", "json_schema")
     chat = await open_chat_model(MODEL, timeout=30, **options)
-    speaker = Speaker("rag", chat, ledger, mode, Limits(3, max_wait=5), prompts=PROMPTS)
+    speaker = Speaker("rag", chat, ledger, Limits(3, max_wait=5), structured_output=mode, prompts=PROMPTS)
     try:
         return await speaker.ask("decide", {}, ANSWER), ledger
     except MootError as error:

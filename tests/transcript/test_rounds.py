@@ -12,7 +12,7 @@ from moot.nodes._texts.show import score_and_threshold
 from moot.transcript import Line, Live, round_sections
 from moot.transcript.report.codes import words_for
 from moot.transcript.report.report import report
-from moot.web.debates import checked_document
+from moot.web.kept import checked_document
 
 from tests.conftest import CLAIM, MODELS, StartStub, says, supports
 

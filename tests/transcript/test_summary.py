@@ -15,7 +15,7 @@ from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.task import make_task
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import summarised, summary_settings, with_summary
-from moot.web import debates
+from moot.web.kept import parse_document
 
 from tests.conftest import StartStub
 from tests.web.documents import a_debate, with_evidence
@@ -97,7 +97,7 @@ async def test_reports_show_the_summary_of_a_debate(start_stub: StartStub) -> No
     found = await with_summary(document, {"model": "openai:stub"})
     assert len(found["calls"]) == found["usage"]["calls"] == earlier_calls + 1
     assert found["models"]["reporter"]["model"] == "openai:stub"
-    assert debates.parse_document(json.dumps(found).encode())["reader_summary"] == found["reader_summary"]
+    assert parse_document(json.dumps(found).encode())["reader_summary"] == found["reader_summary"]
     page = report(found, "html")
     assert "They lay eggs.<a" in page
     assert "It is so." not in page
@@ -115,7 +115,7 @@ async def test_a_document_with_a_forged_summary_is_refused(start_stub: StartStub
     forged = await with_summary(await quoted_document(), {"model": "openai:stub"})
     forged["reader_summary"]["sentences"][0]["citations"][0]["end"] += 1
     with pytest.raises(UserError, match="was not checked"):
-        debates.parse_document(json.dumps(forged).encode())
+        parse_document(json.dumps(forged).encode())
 
 
 async def test_the_call_of_a_summary_is_stored_in_the_ledger_of_its_debate(

@@ -12,7 +12,7 @@ from moot.nodes._texts.verdict import count_verdict_citations, outcome_in_words,
 from moot.retrievers._evidence import evidence_id
 from moot.transcript import Line, Live, ending, round_sections
 from moot.transcript.report.report import escaped, report
-from moot.web.debates import checked_document
+from moot.web.kept import checked_document
 from moot.web.pages import describe_document
 
 from tests.conftest import CLAIM, MODELS, StartStub, says

@@ -12,6 +12,7 @@ import pytest
 from langgraph_sdk import get_client
 from moot.core.errors import UserError
 from moot.web import debates, table
+from moot.web.kept import LARGEST, parse_document
 
 from tests.web.documents import Document, a_debate, with_evidence
 
@@ -98,7 +99,7 @@ def with_change(change: Callable[[Document], Any]) -> Callable[[Document], bytes
         (lambda d: b"[" * 100_000, "not valid JSON"),
         (lambda d: b"{}", "it has no `schema_version`"),
         (with_change(lambda d: d.update(schema_version="1.0")), "`schema_version` '1.0', but .*; run the debate again"),
-        (lambda d: b" " * (debates.LARGEST + 1), "more than 32 MiB"),
+        (lambda d: b" " * (LARGEST + 1), "more than 32 MiB"),
         (with_change(lambda d: d.update(turns=1)), "turns: Input should be a valid list"),
         (with_change(lambda d: d.update(seconds=float("nan"))), "not JSON compliant"),
         (with_change(lambda d: d["metrics"].update(x="\ud800")), "surrogates not allowed"),
@@ -115,9 +116,9 @@ def with_change(change: Callable[[Document], Any]) -> Callable[[Document], bytes
 )
 async def test_invalid_documents_are_refused(make: Callable[[Document], bytes], message: str) -> None:
     document = with_evidence(await a_debate(), 1)
-    assert debates.parse_document(json.dumps(document).encode()) == document
+    assert parse_document(json.dumps(document).encode()) == document
     with pytest.raises(UserError, match=message) as caught:
-        debates.parse_document(make(copy.deepcopy(document)))
+        parse_document(make(copy.deepcopy(document)))
     assert caught.value.kind in ("invalid_file", "invalid_setting", "unknown_graph")
 
 

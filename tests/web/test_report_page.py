@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from moot.web import debates
+from moot.web.kept import Document
 
 from tests.conftest import running_stub
 from tests.web.conftest import Served, serve
@@ -33,7 +34,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield from serve(folder, stub.url)
 
 
-async def supported_document(**settings: Any) -> debates.Document:
+async def supported_document(**settings: Any) -> Document:
     """The document of a debate with these settings and the answer SUPPORTS."""
     document = with_evidence(await a_debate(), 1)
     document |= {"answer": "SUPPORTS", "raw_verdict": "SUPPORTS"}

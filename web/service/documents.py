@@ -16,12 +16,12 @@ from moot.core.postgres.connection import Postgres
 from moot.core.postgres.served import LOOKUP_PATIENCE
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
-from moot.web import debates
 from moot.web.caller import current_user
+from moot.web.kept import HEX, Document, document_text, entry_of, id_time, no_debate_error
 
 USER_FILTER = "(%(person)s::text IS NULL OR person = %(person)s)"
 DEBATE_FILTER = f"debate = %(debate)s AND id LIKE '%%' || debate AND {USER_FILTER}"
-"""Selects a debate's documents whose ids end with the debate's id; see `debates.ID`."""
+"""Selects a debate's documents whose ids end with the debate's id; see `ID`."""
 PUT = (
     "INSERT INTO moot.documents (id, debate, person, run, status, entry, document) VALUES "
     "(%(id)s, %(debate)s, %(person)s, %(run)s, %(status)s, %(entry)s, %(document)s) "
@@ -54,27 +54,27 @@ class Documents:
         found: list[Any] = self._postgres.do(lambda cursor: cursor.execute(query, bound).fetchall(), LOOKUP_PATIENCE)
         return found
 
-    def save(self, document: debates.Document) -> str:
+    def save(self, document: Document) -> str:
         """As `debates.save`."""
-        content = debates.document_text(document).encode()
+        content = document_text(document).encode()
         for (id,) in self._rows(
             "SELECT id FROM moot.documents WHERE starts_with(id, %(moment)s) AND document = %(packed)s "
             f"AND {USER_FILTER}",
-            moment=debates.id_time(document),
+            moment=id_time(document),
             packed=zlib.compress(content),
         ):
             return str(id)
-        id = f"{debates.id_time(document)}-{secrets.token_hex(16)}"
+        id = f"{id_time(document)}-{secrets.token_hex(16)}"
         self._postgres.do(lambda cursor: put(cursor, row_of(id, document, None)))
         return id
 
-    def write(self, document: debates.Document, run: str | None) -> str:
+    def write(self, document: Document, run: str | None) -> str:
         """As `debates.write`; returns the document's id.
 
         If the run has already stored a finished document, an unfinished document is not stored, and the
         id of the finished one is returned.
         """
-        moment, debate = debates.id_time(document), document["id"]
+        moment, debate = id_time(document), document["id"]
         parameters = {"debate": debate, "person": current_user.get()}
 
         def transaction(cursor: Any) -> str:
@@ -93,7 +93,7 @@ class Documents:
 
         return self._postgres.do(transaction)
 
-    def replace(self, id: str, document: debates.Document) -> None:
+    def replace(self, id: str, document: Document) -> None:
         """As `debates.replace`. Records the cost of the calls that the stored document does not have."""
         n_stored = len(json.loads(self.content_of(id))["calls"])
 
@@ -111,13 +111,13 @@ class Documents:
         """As `debates.content_of`."""
         found = self._rows(f"SELECT document FROM moot.documents WHERE id = %(id)s AND {USER_FILTER}", id=id)
         if not found:
-            raise debates.no_debate_error()
+            raise no_debate_error()
         return zlib.decompress(found[0][0])
 
     def delete(self, id: str) -> None:
         """As `debates.delete`."""
         if not self._rows(f"DELETE FROM moot.documents WHERE id = %(id)s AND {USER_FILTER} RETURNING id", id=id):
-            raise debates.no_debate_error()
+            raise no_debate_error()
 
     def document_ids(self, debate: str) -> list[str]:
         """As `debates.document_ids`."""
@@ -131,7 +131,7 @@ class Documents:
         """As `debates.entry`."""
         found = self._rows(f"SELECT entry FROM moot.documents WHERE id = %(id)s AND {USER_FILTER}", id=id)
         if not found:
-            raise debates.no_debate_error()
+            raise no_debate_error()
         entry: dict[str, Any] = json.loads(found[0][0])
         return entry
 
@@ -144,7 +144,7 @@ def put(cursor: Any, row: dict[str, Any]) -> None:
     """
     cursor.execute(PUT, row)
     if not cursor.rowcount:
-        raise debates.no_debate_error()
+        raise no_debate_error()
 
 
 def record_spending(cursor: Any, id: str, calls: list[Any]) -> None:
@@ -158,15 +158,15 @@ def record_spending(cursor: Any, id: str, calls: list[Any]) -> None:
         cursor.execute(SPEND, {"id": id, "person": person, **costs})
 
 
-def row_of(id: str, document: debates.Document, run: str | None) -> dict[str, Any]:
+def row_of(id: str, document: Document, run: str | None) -> dict[str, Any]:
     """The database row of a document of the current user."""
-    content = debates.document_text(document)
+    content = document_text(document)
     return {
         "id": id,
-        "debate": document["id"] if debates.HEX.fullmatch(document["id"] or "") else id[-32:],
+        "debate": document["id"] if HEX.fullmatch(document["id"] or "") else id[-32:],
         "person": current_user.get(),
         "run": run,
         "status": document["status"],
-        "entry": json.dumps(debates.entry_of(id, document)),
+        "entry": json.dumps(entry_of(id, document)),
         "document": zlib.compress(content.encode()),
     }

@@ -24,11 +24,11 @@ const THOROUGH = [
   { key: "trial", graph: "proclaim", name: "Trial", about: "Both sides argued, sides switched, three judges. Several minutes" },
 ];
 
-/** Shows the form for a new check. `again` is the id of a past debate that fills in the form, or null. */
-export async function newCheck(main, again) {
+/** Shows the form for a new check. `again` is the id of a past debate that fills in the form, or null. `many` gets all that is no single claim. */
+export async function newCheck(main, again, many) {
   document.title = "New check - moot";
   const [choices, old] = await Promise.all([ask("/moot/api/choices"), again ? ask(`/moot/api/debates/${encodeURIComponent(again)}`) : null]);
-  const home = new Home(choices);
+  const home = new Home(choices, many);
   main.replaceChildren(home.node);
   if (old) home.repeat(old.document);
   home.update();
@@ -37,8 +37,9 @@ export async function newCheck(main, again) {
 }
 
 export class Home {
-  constructor(choices) {
+  constructor(choices, many) {
     this.choices = choices;
+    this.many = many;
     const { lacks, model } = choices;
     this.own = choices.corpora.filter((one) => !one.startsWith("demo-"));
     this.claim = h("textarea", { id: "claim", rows: 3, required: true, dir: "auto", placeholder: "Paste it here. Several claims: one on each line", oninput: () => this.update() });
@@ -274,8 +275,7 @@ export class Home {
     this.problem.replaceChildren();
     try {
       if (this.kind !== "claim") {
-        const { fromHome } = await import("./claims.js");
-        await fromHome(this.node.closest("main"), this.kind, this.claim.value.trim(), this.request());
+        await this.many(this.node.closest("main"), this.kind, this.claim.value.trim(), this.request());
         return;
       }
       if (this.claim.value.length > LONGEST) throw new Error(`A claim has at most ${LONGEST.toLocaleString("en")} characters; this text has ${this.claim.value.length.toLocaleString("en")}.`);

@@ -1,7 +1,7 @@
 // Shows the view that belongs to the page's address.
 
 import { batchPage } from "./batch.js";
-import { claimsPage } from "./claims.js";
+import { claimsPage, fromHome } from "./claims.js";
 import { showError } from "./dom.js";
 import { newCheck } from "./home.js";
 import { watch } from "./live.js";
@@ -19,7 +19,7 @@ async function start() {
   if (section === "batches") return batchPage(main, id, asked);
   if (section === "claims") return claimsPage(main, asked.get("thread"));
   if (asked.has("thread")) return watch(main, asked.get("thread"));
-  return newCheck(main, asked.get("again"));
+  return newCheck(main, asked.get("again"), fromHome);
 }
 
 for (const anchor of document.querySelectorAll("nav a:not(.name)")) {

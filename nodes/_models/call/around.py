@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
-from moot.nodes._models.call.request import Layer, Request, Way
+from moot.nodes._models.call.request import Asker, Layer, Request, Way
 from moot.nodes._texts.datamarking import datamarked, unmarked_message
 
-if TYPE_CHECKING:
-    from moot.nodes._models.speaker import Speaker
 
-
-def marking(below: Way, speaker: Speaker) -> Way:
+def marking(below: Way, speaker: Asker) -> Way:
     """A layer: marks the evidence in prompts, and removes the marks from replies (`moot.nodes._texts.datamarking`)."""
 
     async def mark(request: Request) -> AIMessage:
@@ -39,7 +35,7 @@ def instructing(instructions: str) -> Layer:
             for one in messages
         ]
 
-    def layer(below: Way, speaker: Speaker) -> Way:
+    def layer(below: Way, speaker: Asker) -> Way:
         async def instruct(request: Request) -> AIMessage:
             return await below(replace(request, messages=instructed(request.messages)))
 

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from moot.core.errors import BudgetExhausted, Outcome, ReplyError
 from moot.core.telemetry.switch import telemetry
-from moot.nodes._models.call.request import Request, Way
+from moot.nodes._models.call.request import Asker, Request, Way
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.reply_parsing import text_of
 from moot.prompts import as_data
-
-if TYPE_CHECKING:
-    from moot.nodes._models.speaker import Speaker
 
 LONGEST_ECHO = 2000
 """Maximum number of characters of an unusable reply that the second request shows to the model."""
 
 
-def asking(below: Way, speaker: Speaker) -> Way:
+def asking(below: Way, speaker: Asker) -> Way:
     """A layer: the first usable reply of at most two; the second request says why the first reply was unusable."""
 
     async def ask_until_usable(request: Request) -> AIMessage:
@@ -53,7 +50,7 @@ def asking(below: Way, speaker: Speaker) -> Way:
     return ask_until_usable
 
 
-def conversing(below: Way, speaker: Speaker) -> Way:
+def conversing(below: Way, speaker: Asker) -> Way:
     """A layer: the next reply of a conversation, which the caller may use or not."""
 
     async def converse(request: Request) -> AIMessage:
@@ -64,7 +61,7 @@ def conversing(below: Way, speaker: Speaker) -> Way:
     return converse
 
 
-def record_fault(speaker: Speaker, request: Request, message: AIMessage) -> str:
+def record_fault(speaker: Asker, request: Request, message: AIMessage) -> str:
     """The fault of a message, in words; empty if it is usable; the last call records it, and a warning says it."""
     outcome, problem = request.fault(message)
     if seen := telemetry():
@@ -77,7 +74,7 @@ def record_fault(speaker: Speaker, request: Request, message: AIMessage) -> str:
     return problem
 
 
-def reply_error(speaker: Speaker, request: Request, problem: str) -> ReplyError:
+def reply_error(speaker: Asker, request: Request, problem: str) -> ReplyError:
     """The error for an unusable reply, which is the reply of the request's last call."""
     kind = cast(Outcome, request.calls[-1]["outcome"])
     return ReplyError(f"{speaker.model.name} gave no usable reply as {speaker.role}: {problem}.", kind)

@@ -6,11 +6,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from moot.core.errors import UserError
-from moot.nodes._models.call.request import Request, Way
+from moot.nodes._models.call.request import Asker, Request, Way
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.contexts import (
     CONTEXT_SHARE,
@@ -26,14 +26,11 @@ from moot.nodes._models.spend import REPLY_TOKENS, PlannedCall
 from moot.nodes._records.entries import LeftOut
 from moot.nodes._texts.shorten import drop_elements, shorten
 
-if TYPE_CHECKING:
-    from moot.nodes._models.speaker import Speaker
-
 MOST_REFUSALS = 4
 """Maximum number of times that a prompt is shortened because the endpoint refused it as too long."""
 
 
-def fitting(below: Way, speaker: Speaker) -> Way:
+def fitting(below: Way, speaker: Asker) -> Way:
     """A layer: shortens the messages to the model's context, and further if the endpoint refuses them as too long."""
     model, name, ceilings = speaker.model, speaker.model.name, speaker.ceilings
 
@@ -67,7 +64,7 @@ def fitting(below: Way, speaker: Speaker) -> Way:
     return fit
 
 
-def planned_call(speaker: Speaker, request: Request, size: int | None = None) -> PlannedCall:
+def planned_call(speaker: Asker, request: Request, size: int | None = None) -> PlannedCall:
     """A request as a call for the ceilings; ``size`` are the bytes of its messages, by default counted."""
     more = request.parts.get("schema") or request.parts.get("tools")
     extra = len(json.dumps(more)) if more and speaker.ceilings.bounded else 0

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
+from moot.core.endpoint import DEFAULT_LIMITS, Limits
 from moot.core.errors import MootError
+from moot.nodes._models.ceilings import Ceilings
+from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.seeds import CallSeeds
+from moot.nodes._models.session import Session
 from moot.nodes._models.spend import Spend
-from moot.nodes._records.entries import Call
-
-if TYPE_CHECKING:
-    from moot.nodes._models.speaker import Speaker
+from moot.nodes._records.entries import Call, LeftOut
 
 Send = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[BaseMessage]]
 """Sends messages to a chat model."""
@@ -78,5 +79,34 @@ class Request:
 
 Way = Callable[[Request], Awaitable[AIMessage]]
 """The way of a request to a reply."""
-Layer = Callable[[Way, "Speaker"], Way]
-"""Puts something before the rest of a speaker's way."""
+Layer = Callable[[Way, "Asker"], Way]
+"""Puts something before the rest of an asker's way."""
+
+
+@dataclass
+class Asker:
+    """Who asks: a role with its model and the bounds of its calls. A `Speaker` is one; layers know no more of it."""
+
+    role: str
+    model: ChatModel
+    ledger: Ledger = field(default_factory=Ledger)
+    limits: Limits = DEFAULT_LIMITS
+    tokens_left: int | None = None  # once the node's calls used this many, there is no second try
+    context_tokens: int | None = None  # in a prompt and its reply; None to look it up
+    not_shown: set[str] = field(default_factory=set)  # ids of evidence that the last prompt left out
+    session: Session = field(default_factory=Session)
+    # The agent's name (may be empty) and the number of its sample: different samples never share a call.
+    sample: tuple[str, int] = ("", 1)
+    # By default those of the session
+    ceilings: Ceilings = None  # type: ignore[assignment]
+    seed: int | None = None  # from which each call's seed is derived; None for no seeds
+    around: tuple[Layer, ...] = ()  # layers before all others
+
+    def __post_init__(self) -> None:
+        if self.ceilings is None:
+            self.ceilings = self.session.ceilings
+
+    def set_not_shown(self, left: LeftOut | None) -> None:
+        """Keeps which evidence the last prompt left out."""
+        self.not_shown.clear()
+        self.not_shown.update(left["ids"] if left else ())

@@ -6,19 +6,15 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage
 from moot.core.errors import BudgetExhausted, MootError
 from moot.nodes._models.call.fitting import planned_call
-from moot.nodes._models.call.request import Attempt, Request, Way
+from moot.nodes._models.call.request import Asker, Attempt, Request, Way
 from moot.nodes._models.call.waiting import call_record
 from moot.nodes._models.ceilings import TOO_LATE, Ceilings, Reservation
 from moot.nodes._models.spend import NOTHING, PlannedCall, Spend, spent_by
 from moot.nodes._records.entries import Call
-
-if TYPE_CHECKING:
-    from moot.nodes._models.speaker import Speaker
 
 NOT_REPEATED = "The call failed and was not repeated: the time of `max_seconds` was used up."
 NOTHING_LEFT = "{error} The lost reply may be charged for, and the ceilings do not allow another request. {why}"
@@ -28,7 +24,7 @@ NOT_AWAITED = (
 )
 
 
-def reserving(below: Way, speaker: Speaker) -> Way:
+def reserving(below: Way, speaker: Asker) -> Way:
     """A layer: reserves the maximum cost of a call before it is made, and counts the real cost afterwards."""
     ceilings = speaker.ceilings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage
 from langchain_core.runnables.config import var_child_runnable_config
@@ -13,7 +13,7 @@ from moot.core.errors import BudgetExhausted, MootError, ReplyError, copy_error,
 from moot.core.ledger import Key, key_of
 from moot.core.ledger.records import PAID, SENT, hashes_of
 from moot.nodes._models.call.fitting import planned_call, weight_of_all
-from moot.nodes._models.call.request import Request, Way
+from moot.nodes._models.call.request import Asker, Request, Way
 from moot.nodes._models.contexts import count_prompt
 from moot.nodes._models.debate_ledger import DebateLedger
 from moot.nodes._models.ledger_messages import key_messages, ledger_model, message_of, model_hashes, value_of
@@ -22,9 +22,6 @@ from moot.nodes._models.seeds import with_seed
 from moot.nodes._models.spend import Spend, spent_by
 from moot.nodes._records.entries import Call
 from moot.nodes._runtime.trace import named_runs
-
-if TYPE_CHECKING:
-    from moot.nodes._models.speaker import Speaker
 
 NO_REPLY = AIMessage("")
 """The message of a request that failed."""
@@ -40,7 +37,7 @@ class Result:
     error: MootError | None = None
 
 
-def reusing(below: Way, speaker: Speaker) -> Way:
+def reusing(below: Way, speaker: Asker) -> Way:
     """A layer: equal requests of one step share a reply, and a reply in the ledger is not paid for again."""
     ledger, own = speaker.session.debate_ledger, speaker.ledger
     assert ledger is not None
@@ -64,7 +61,7 @@ def reusing(below: Way, speaker: Speaker) -> Way:
     return reuse
 
 
-def request_key(request: Request, speaker: Speaker, ledger: DebateLedger) -> Key:
+def request_key(request: Request, speaker: Asker, ledger: DebateLedger) -> Key:
     """The ledger's key of a request: what its reply depends on, and how many equal requests came before it."""
     parts: dict[str, Any] = {"messages": key_messages(request.messages), "sample": speaker.sample, **request.parts}
     if request.seeds is not None:
@@ -77,7 +74,7 @@ def request_key(request: Request, speaker: Speaker, ledger: DebateLedger) -> Key
     return key_of("chat", {"ordinal": ledger.ordinal(tuple(hashes.values()), place)}, hashes)
 
 
-async def stored_or_new(below: Way, speaker: Speaker, request: Request, ledger: DebateLedger, key: Key) -> Result:
+async def stored_or_new(below: Way, speaker: Asker, request: Request, ledger: DebateLedger, key: Key) -> Result:
     """The result in the ledger for a key, or that of the layers below, which is then stored in the ledger."""
     found = await ledger.find(key, f"a call of {speaker.role} ({speaker.ledger.place()})")
     if found is not None:
@@ -94,7 +91,7 @@ async def stored_or_new(below: Way, speaker: Speaker, request: Request, ledger: 
     return result
 
 
-async def stored_result(speaker: Speaker, request: Request, value: Mapping[str, Any]) -> Result:
+async def stored_result(speaker: Asker, request: Request, value: Mapping[str, Any]) -> Result:
     """The result that the ledger has for a request; callbacks, such as a trace, see the reply as if it came now."""
     message, chat = message_of(value["message"]), speaker.model.chat
     if not value["error"]:
@@ -109,7 +106,7 @@ async def stored_result(speaker: Speaker, request: Request, value: Mapping[str, 
     return Result(message, calls, warnings, error)
 
 
-def count_paid_calls(speaker: Speaker, request: Request, calls: list[Call], *, skipped: bool) -> None:
+def count_paid_calls(speaker: Asker, request: Request, calls: list[Call], *, skipped: bool) -> None:
     """Counts stored calls in the ceilings, and updates the bytes per token, as if this run had made the calls."""
     if calls and "left_out" not in calls[0]:
         count_prompt(speaker.model.name, weight_of_all(request.messages), calls[0]["prompt_tokens"])
@@ -120,7 +117,7 @@ class LedgerEntry:
     """A request's entry in the ledger, from before its first call to its result."""
 
     # ``calls`` grows with the calls of this run.
-    def __init__(self, speaker: Speaker, request: Request, ledger: DebateLedger, key: Key, calls: list[Call]) -> None:
+    def __init__(self, speaker: Asker, request: Request, ledger: DebateLedger, key: Key, calls: list[Call]) -> None:
         self._ledger, self._key, self._calls, self._ceilings = ledger, key, calls, speaker.ceilings
         self._unusable_key = partial(key_of, "chat", {"unusable": True}, key.parts)
         self._about: dict[str, Any] = {

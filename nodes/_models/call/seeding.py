@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage
 from langchain_core.runnables.config import var_child_runnable_config
-from moot.nodes._models.call.request import Request, Way
+from moot.nodes._models.call.request import Asker, Request, Way
 from moot.nodes._models.parallel import branch
 from moot.nodes._models.seeds import CallSeeds
 
-if TYPE_CHECKING:
-    from moot.nodes._models.speaker import Speaker
 
-
-def seeding(below: Way, speaker: Speaker) -> Way:
+def seeding(below: Way, speaker: Asker) -> Way:
     """A layer: seeds that depend on the question, its place in the debate, and how often it was asked before."""
 
     async def seed(request: Request) -> AIMessage:

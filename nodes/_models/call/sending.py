@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage
 from moot.core.errors import MootError
 from moot.core.refusals import explain, unreadable
-from moot.nodes._models.call.request import Request, Way
+from moot.nodes._models.call.request import Asker, Request, Way
 from moot.nodes._models.reply_parsing import is_broken_off, without_environment_keys, without_invalid_metadata
 from moot.nodes._models.seeds import with_seed
 from moot.nodes._runtime.trace import named_runs
 
-if TYPE_CHECKING:
-    from moot.nodes._models.speaker import Speaker
 
-
-def sending(speaker: Speaker) -> Way:
+def sending(speaker: Asker) -> Way:
     """The innermost layer: one request to the client, whose exceptions become `MootError`s."""
     model = speaker.model
 

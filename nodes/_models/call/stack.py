@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from moot.core.telemetry.switch import telemetry
 from moot.nodes._models.call.fitting import fitting
-from moot.nodes._models.call.request import Layer, Way
+from moot.nodes._models.call.request import Asker, Layer, Way
 from moot.nodes._models.call.reserving import reserving
 from moot.nodes._models.call.reusing import reusing
 from moot.nodes._models.call.seeding import seeding
 from moot.nodes._models.call.sending import sending
 from moot.nodes._models.call.waiting import waiting
 
-if TYPE_CHECKING:
-    from moot.nodes._models.speaker import Speaker
 
-
-def way_of(speaker: Speaker, judging: Layer) -> Way:
+def way_of(speaker: Asker, judging: Layer) -> Way:
     """The way of a speaker's request to its model, layer by layer; a layer that is off is not on it."""
     layers: list[Layer | Literal[False]] = [
         *speaker.around,  # changes that others make

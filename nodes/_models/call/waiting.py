@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage
 from moot.core.errors import MootError
 from moot.core.limiter import limiter, with_retries
-from moot.nodes._models.call.request import Attempt, Request, Way
+from moot.nodes._models.call.request import Asker, Attempt, Request, Way
 from moot.nodes._records.entries import Call
 
-if TYPE_CHECKING:
-    from moot.nodes._models.speaker import Speaker
 
-
-def waiting(below: Way, speaker: Speaker) -> Way:
+def waiting(below: Way, speaker: Asker) -> Way:
     """A layer: each attempt waits for the endpoint's limiter; the call's record says how it went."""
 
     async def wait(request: Request) -> AIMessage:
@@ -39,7 +35,7 @@ def waiting(below: Way, speaker: Speaker) -> Way:
     return wait
 
 
-def call_record(speaker: Speaker, message: AIMessage | None, started: float, attempts: int) -> Call:
+def call_record(speaker: Asker, message: AIMessage | None, started: float, attempts: int) -> Call:
     """The record of a call; ``started`` is the begin of its first attempt (`time.perf_counter`)."""
     usage = message.usage_metadata if message else None
     record: Call = {

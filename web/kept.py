@@ -1,0 +1,139 @@
+"""A document as the page keeps it, in a file or in a database: its checks, its id, its text, its entry in the list."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from moot.core.errors import UserError
+from moot.nodes._runtime.document import check_schema
+from moot.nodes._runtime.state import CheckedQuote, ResultDocument
+from moot.nodes._steps.reader import checked_quotes
+from moot.nodes._texts.quotes import find_quote
+from moot.nodes._texts.verdict import nothing_found
+from moot.transcript.document import settings_of, unfit_error
+from moot.transcript.report.head import verdict_chip
+from pydantic import TypeAdapter, ValidationError
+
+Document = dict[str, Any]
+ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{32}")
+"""A document's id: the debate's start time (UTC), then the debate's id. Imported documents, and further
+branches of a finished debate, have a random part in place of the debate's id."""
+HEX = re.compile(r"[0-9a-f]{32}")
+"""A debate's id, as in the debate's document and in the table."""
+LARGEST = 32 * 2**20
+"""Maximum size of a document, in bytes. Larger documents are refused."""
+TIME_FORMAT = "%Y%m%dT%H%M%S"
+LIST_FIELDS = ("claim", "graph", "status", "answer", "started_at")
+
+
+def parse_document(content: bytes) -> Document:
+    """Parses and checks a result document from outside, for example from ``moot verify --out``.
+
+    Raises:
+        UserError: the document is too large, is not JSON or is not a result document in the present schema; this
+            version does not know its graph or settings; a quote marked as verified is not at its position in the
+            evidence; or the summary cites a quote that was not checked.
+    """
+    document = parse_stored(content)
+    settings_of(document)
+    _check_quotes(document)
+    return document
+
+
+def parse_stored(content: bytes) -> Document:
+    """Parses JSON as a result document.
+
+    Raises:
+        UserError: the content is too large, not JSON, or not a result document in the present schema.
+    """
+    if len(content) > LARGEST:
+        raise unfit_error(f"it has more than {LARGEST // 2**20} MiB")
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:  # a UnicodeDecodeError is also a ValueError
+        raise unfit_error(f"it is not valid JSON ({str(error)[:200]})") from error
+    return checked_document(value)
+
+
+def checked_document(value: Any) -> Document:
+    """Checks that a value is a result document; returns it without unknown fields.
+
+    Raises:
+        UserError: the value is not a result document in the present schema.
+    """
+    try:
+        check_schema(value)
+        document: Document = _document_adapter().validate_python(value, strict=True)
+        start_time(document)
+        json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(map(str, first["loc"]))
+        raise unfit_error(f"{path}{': ' if path else ''}{first['msg']}"[:300]) from error
+    except (ValueError, RecursionError) as error:
+        raise unfit_error(str(error)[:300]) from error
+    return document
+
+
+@lru_cache(maxsize=1)
+def _document_adapter() -> TypeAdapter[Any]:
+    return TypeAdapter(ResultDocument)
+
+
+def _check_quotes(document: Document) -> None:
+    texts = {piece["id"]: piece["text"] for piece in document["evidence"]}
+    for turn in document["turns"]:
+        for citation in turn.get("citations") or []:
+            span = (citation["start"], citation["end"])
+            if citation["verified"] and find_quote(citation["quote"], texts.get(citation["evidence_id"], "")) != span:
+                raise unfit_error(f"a quote marked as verified is not in {citation['evidence_id'][:40]!r}")
+    if summary := document.get("reader_summary"):
+        known = checked_quotes(document)
+        named = [quote for sentence in summary["sentences"] for quote in sentence["citations"]]
+        named += [{key: stance[key] for key in CheckedQuote.__annotations__} for stance in summary["stances"]]
+        if any(quote not in known for quote in named):
+            raise unfit_error("its summary cites a quote that was not checked")
+
+
+def start_time(document: Document) -> datetime:
+    """When a debate began, in UTC.
+
+    Raises:
+        ValueError: the start time is not in ISO format, or is not in the years 1 to 9999 in UTC.
+    """
+    try:
+        return datetime.fromisoformat(document["started_at"]).astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"the start time {document['started_at']} is not in the years 1 to 9999") from error
+
+
+def no_debate_error() -> UserError:
+    """The error for a debate that does not exist."""
+    return UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
+
+
+def document_text(document: Document) -> str:
+    """A document as the text of its file."""
+    return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def id_time(document: Document) -> str:
+    """A debate's start time, as the first part of a document's id."""
+    return f"{start_time(document):{TIME_FORMAT}}"
+
+
+def id_time_at(started: float) -> str:
+    """A time (``started``, in seconds since 1970) as the first part of a document's id."""
+    return f"{datetime.fromtimestamp(started, UTC):{TIME_FORMAT}}"
+
+
+def entry_of(id: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document's entry in the list; see `entry`."""
+    fields = {key: document[key] for key in LIST_FIELDS}
+    return {"id": id, **fields, "evidence": nothing_found(document), "chip": asdict(verdict_chip(document))}
