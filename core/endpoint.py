@@ -29,21 +29,34 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Provider:
-    """An OpenAI-compatible provider: its name, the variables of its address and its key, and its default address."""
+    """An OpenAI-compatible provider."""
 
     name: str
-    base_url_variable: str
-    key_variable: str
-    base_url: str
+    title: str  # in messages
+    base_url: str  # the default address
+    example: str = "meta-llama/Llama-3.3-70B-Instruct"  # a model
+
+    @property
+    def base_url_variable(self) -> str:
+        """The environment variable of the address."""
+        return f"{self.name.upper()}_BASE_URL"
+
+    @property
+    def key_variable(self) -> str:
+        """The environment variable of the key."""
+        return f"{self.name.upper()}_API_KEY"
 
 
 PROVIDERS = {
-    "openai": Provider("openai", "OPENAI_BASE_URL", "OPENAI_API_KEY", "https://api.openai.com/v1"),
-    "ollama": Provider("ollama", "OLLAMA_BASE_URL", "OLLAMA_API_KEY", "http://127.0.0.1:11434/v1"),
-    "lmstudio": Provider("lmstudio", "LMSTUDIO_BASE_URL", "LMSTUDIO_API_KEY", "http://127.0.0.1:1234/v1"),
-    "llamacpp": Provider("llamacpp", "LLAMACPP_BASE_URL", "LLAMACPP_API_KEY", "http://127.0.0.1:8080/v1"),
-    "vllm": Provider("vllm", "VLLM_BASE_URL", "VLLM_API_KEY", "http://127.0.0.1:8000/v1"),
-    "jan": Provider("jan", "JAN_BASE_URL", "JAN_API_KEY", "http://127.0.0.1:1337/v1"),
+    provider.name: provider
+    for provider in (
+        Provider("openai", "OpenAI, or any compatible endpoint", "https://api.openai.com/v1", "gpt-4o-mini"),
+        Provider("ollama", "Ollama", "http://127.0.0.1:11434/v1", "qwen3:8b"),
+        Provider("lmstudio", "LM Studio", "http://127.0.0.1:1234/v1", "qwen/qwen3-8b"),
+        Provider("llamacpp", "llama.cpp", "http://127.0.0.1:8080/v1"),
+        Provider("vllm", "vLLM", "http://127.0.0.1:8000/v1"),
+        Provider("jan", "Jan", "http://127.0.0.1:1337/v1"),
+    )
 }
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from moot.core.errors import UserError
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._texts.replies import Reply, reply_schema, tight_schema
-from moot.nodes._vendors.clients import reply_options
+from moot.nodes._vendors.catalogue import Structure
 
 
 def reply_request(
@@ -50,3 +50,16 @@ def response_format(reply: type[Reply], schema: dict[str, Any]) -> dict[str, Any
 def own_response_format(reply: type[Reply]) -> dict[str, Any]:
     """The response format with a reply's unchanged schema; all calls share it, so callers must not change it."""
     return response_format(reply, reply_schema(reply))
+
+
+def reply_options(structure: Structure, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that request a format (``response_format`` of OpenAI); empty if only the prompt can request it."""
+    if structure == "words":
+        return {}
+    if structure == "response_format":
+        return {"response_format": wanted}
+    if structure == "google":
+        schema = wanted.get("json_schema", {}).get("schema")
+        return {"response_mime_type": "application/json"} | ({"response_json_schema": schema} if schema else {})
+    # With the option response_format, a client with the structure extra_body would raise an error for a cut-off reply.
+    return {"extra_body": {"response_format": wanted}}

@@ -21,66 +21,68 @@ class Vendor:
     """A provider that moot calls through a client of LangChain."""
 
     title: str  # in messages
-    package: str  # on PyPI
     chat: str  # the client's module and class, whose fields are its options
     example: str  # a model
     keys: tuple[str, ...] = ()  # variables, one of which has the key; empty: the client finds credentials itself
+    structure: Structure = "words"  # how the client gets a reply's schema
+    json_mode: bool = False  # whether the client can request JSON without a schema
     needs: tuple[str, ...] = ()  # further variables that must be set
     addresses: tuple[str, ...] = ()  # variables that may have the address; the first that is set counts
     address: str = ""  # the default; empty: the title. Calls to an address share a limiter
-    structure: Structure = "words"  # how the client gets a reply's schema
-    json_mode: bool = False  # whether the client can request JSON without a schema
 
     @property
     def module(self) -> str:
-        """The top-level module of the package."""
-        return self.chat.partition(":")[0].partition(".")[0]
+        """The top-level module of the client's package."""
+        return self.chat.partition(":")[0]
 
-
-def _google_vendor(title: str, module: str, name: str, *keys: str) -> Vendor:
-    package = module.replace("_", "-")
-    return Vendor(title, package, f"{module}:{name}", "gemini-2.5-flash", keys, structure="google", json_mode=True)
+    @property
+    def package(self) -> str:
+        """The client's package on PyPI."""
+        return self.module.replace("_", "-")
 
 
 VENDORS = {
     "anthropic": Vendor(
         "Anthropic",
-        "langchain-anthropic",
         "langchain_anthropic:ChatAnthropic",
         "claude-haiku-4-5",
         ("ANTHROPIC_API_KEY",),
+        structure="response_format",
         addresses=("ANTHROPIC_API_URL", "ANTHROPIC_BASE_URL"),
         address="https://api.anthropic.com",
-        structure="response_format",
     ),
     "azure_openai": Vendor(
         "Azure OpenAI",
-        "langchain-openai",
         "langchain_openai:AzureChatOpenAI",
         "NAME-OF-YOUR-DEPLOYMENT",
         ("AZURE_OPENAI_API_KEY",),
-        ("AZURE_OPENAI_ENDPOINT", "OPENAI_API_VERSION"),
-        ("AZURE_OPENAI_ENDPOINT",),
         structure="extra_body",
         json_mode=True,
+        needs=("AZURE_OPENAI_ENDPOINT", "OPENAI_API_VERSION"),
+        addresses=("AZURE_OPENAI_ENDPOINT",),
     ),
     "bedrock_converse": Vendor(
-        "Amazon Bedrock",
-        "langchain-aws",
-        "langchain_aws:ChatBedrockConverse",
-        "eu.anthropic.claude-haiku-4-5-20251001-v1:0",
+        "Amazon Bedrock", "langchain_aws:ChatBedrockConverse", "eu.anthropic.claude-haiku-4-5-20251001-v1:0"
     ),
-    "cohere": Vendor("Cohere", "langchain-cohere", "langchain_cohere:ChatCohere", "command-a", ("COHERE_API_KEY",)),
-    "deepseek": Vendor(
-        "DeepSeek", "langchain-deepseek", "langchain_deepseek:ChatDeepSeek", "deepseek-chat", ("DEEPSEEK_API_KEY",)
+    "cohere": Vendor("Cohere", "langchain_cohere:ChatCohere", "command-a", ("COHERE_API_KEY",)),
+    "deepseek": Vendor("DeepSeek", "langchain_deepseek:ChatDeepSeek", "deepseek-chat", ("DEEPSEEK_API_KEY",)),
+    "google_genai": Vendor(
+        "Google Gemini",
+        "langchain_google_genai:ChatGoogleGenerativeAI",
+        "gemini-2.5-flash",
+        ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        structure="google",
+        json_mode=True,
     ),
-    "google_genai": _google_vendor(
-        "Google Gemini", "langchain_google_genai", "ChatGoogleGenerativeAI", "GOOGLE_API_KEY", "GEMINI_API_KEY"
+    "google_vertexai": Vendor(
+        "Google Vertex AI",
+        "langchain_google_vertexai:ChatVertexAI",
+        "gemini-2.5-flash",
+        structure="google",
+        json_mode=True,
     ),
-    "google_vertexai": _google_vendor("Google Vertex AI", "langchain_google_vertexai", "ChatVertexAI"),
     "groq": Vendor(
         "Groq",
-        "langchain-groq",
         "langchain_groq:ChatGroq",
         "openai/gpt-oss-20b",
         ("GROQ_API_KEY",),
@@ -89,17 +91,14 @@ VENDORS = {
     ),
     "mistralai": Vendor(
         "Mistral",
-        "langchain-mistralai",
         "langchain_mistralai:ChatMistralAI",
         "mistral-small-latest",
         ("MISTRAL_API_KEY",),
         structure="response_format",
         json_mode=True,
     ),
-    "together": Vendor(
-        "Together", "langchain-together", "langchain_together:ChatTogether", "openai/gpt-oss-20b", ("TOGETHER_API_KEY",)
-    ),
-    "xai": Vendor("xAI", "langchain-xai", "langchain_xai:ChatXAI", "grok-4", ("XAI_API_KEY",)),
+    "together": Vendor("Together", "langchain_together:ChatTogether", "openai/gpt-oss-20b", ("TOGETHER_API_KEY",)),
+    "xai": Vendor("xAI", "langchain_xai:ChatXAI", "grok-4", ("XAI_API_KEY",)),
 }
 """Vendors by their name in LangChain's `init_chat_model`."""
 
@@ -134,25 +133,17 @@ class ProviderHere(TypedDict):
 def providers_here() -> list[ProviderHere]:
     """Every provider except ``fake``; if this machine cannot call the provider's models, ``why_not`` has the reason."""
     # The network is not used, so an invalid key or a local server that is not running is not noticed.
-    titles = {
-        "embedded": "In this process",
-        "openai": "OpenAI, or any compatible endpoint",
-        "ollama": "Ollama",
-        "lmstudio": "LM Studio",
-        "llamacpp": "llama.cpp",
-        "vllm": "vLLM",
-        "jan": "Jan",
-    }
-    examples = {"embedded": "smollm2-135m", "openai": "gpt-4o-mini", "ollama": "qwen3:8b", "lmstudio": "qwen/qwen3-8b"}
-    names = ("embedded", *PROVIDERS, *VENDORS)
-    here: list[ProviderHere] = []
-    for name in names:
-        vendor = VENDORS.get(name)
-        title = vendor.title if vendor else titles.get(name, name)
-        example = vendor.example if vendor else examples.get(name, "meta-llama/Llama-3.3-70B-Instruct")
-        here.append(
-            {"provider": name, "title": title, "example": f"{name}:{example}", "why_not": unavailable_reason(name)}
-        )
+    here: list[ProviderHere] = [
+        {
+            "provider": "embedded",
+            "title": "In this process",
+            "example": "embedded:smollm2-135m",
+            "why_not": unavailable_reason("embedded"),
+        }
+    ]
+    for name, found in {**PROVIDERS, **VENDORS}.items():
+        why_not = unavailable_reason(name)
+        here.append({"provider": name, "title": found.title, "example": f"{name}:{found.example}", "why_not": why_not})
     return here
 
 

@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.endpoint import Endpoint, create_once_in_thread, make_client
 from moot.core.errors import UserError
 from moot.core.lazy import imported
-from moot.nodes._vendors.catalogue import VENDORS, Structure, Vendor
+from moot.nodes._vendors.catalogue import VENDORS, Vendor
 
 OPTION_NAMES = {
     "temperature": ("temperature",),
@@ -91,16 +91,3 @@ def options_of(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     known = {*fields, *(field.alias for field in fields.values() if field.alias)}
     found = {option: next((name for name in OPTION_NAMES[option] if name in known), None) for option in given}
     return {name: given[option] for option, name in found.items() if name and given[option] is not None}
-
-
-def reply_options(structure: Structure, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that request a format (``response_format`` of OpenAI); empty if only the prompt can request it."""
-    if structure == "words":
-        return {}
-    if structure == "response_format":
-        return {"response_format": wanted}
-    if structure == "google":
-        schema = wanted.get("json_schema", {}).get("schema")
-        return {"response_mime_type": "application/json"} | ({"response_json_schema": schema} if schema else {})
-    # With the option response_format, a client with the structure extra_body would raise an error for a cut-off reply.
-    return {"extra_body": {"response_format": wanted}}

@@ -17,11 +17,12 @@ from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.prices import cost_of, read_prices
 from moot.nodes._models.seeds import with_seed
 from moot.nodes._models.speaker import Speaker
+from moot.nodes._models.structured import reply_options
 from moot.nodes._texts.replies import answer_reply
 from moot.nodes._texts.task import make_task
 from moot.nodes._vendors import catalogue
 from moot.nodes._vendors.catalogue import VENDORS, check_provider, providers_here
-from moot.nodes._vendors.clients import options_of, reply_options
+from moot.nodes._vendors.clients import options_of
 from pydantic import BaseModel, Field
 
 from tests.nodes.messages_api import MessagesEndpoint, messages_api
