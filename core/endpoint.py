@@ -7,8 +7,6 @@ import atexit
 import contextlib
 import os
 import re
-import threading
-import weakref
 from base64 import b64encode
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
@@ -92,40 +90,28 @@ def without_possible_user(url: str) -> str:
 
 def find_endpoint(provider: str) -> Endpoint:
     """The endpoint of a provider, as the environment sets it up; UserError if it cannot be used."""
-    found = PROVIDERS.get(provider)
-    if found is None:
-        raise UserError(
-            f"The provider {provider!r} is unknown. Known: embedded, fake, recorded, {', '.join(PROVIDERS)}; any other "
-            "OpenAI-compatible endpoint works as openai:NAME with OPENAI_BASE_URL set.",
-            kind="unknown_provider",
-        )
-    base_url, key = os.environ.get(found.base_url_variable, ""), os.environ.get(found.key_variable, "")
-    return _checked_endpoint(found, base_url, key, needs_key=not replaying.get())
-
-
-replaying: ContextVar[bool] = ContextVar("replaying", default=False)
-"""Whether the running debate is a replay. A replay sends no requests, so it needs no key."""
-
-
-@lru_cache(maxsize=256)
-def _checked_endpoint(provider: Provider, base_url: str, key: str, *, needs_key: bool) -> Endpoint:
-    """The endpoint with a provider's key and its address (by default the usual one), which are checked."""
-    base_url, key = (base_url or provider.base_url).strip(), key.strip()
-    check_address(base_url, provider.base_url_variable)
+    found = PROVIDERS[provider]
+    key = os.environ.get(found.key_variable, "").strip()
+    base_url = (os.environ.get(found.base_url_variable) or found.base_url).strip()
+    check_address(base_url, found.base_url_variable)
     if not (key.isascii() and key.isprintable()):
         raise UserError(
-            f"{provider.key_variable} contains characters that are not allowed in a key. Copy the key again, without "
+            f"{found.key_variable} contains characters that are not allowed in a key. Copy the key again, without "
             "line breaks.",
             kind="invalid_environment",
         )
     # Any other address may work without a key.
-    if needs_key and not key and base_url == PROVIDERS["openai"].base_url:
+    if not key and base_url == PROVIDERS["openai"].base_url and not replaying.get():
         raise UserError(
-            f"{provider.key_variable} is not set, so models of {provider.name} cannot be called. Set it: "
-            f"export {provider.key_variable}=... (for a server of your own, set {provider.base_url_variable} instead).",
+            f"{found.key_variable} is not set, so models of {found.name} cannot be called. Set it: "
+            f"export {found.key_variable}=... (for a server of your own, set {found.base_url_variable} instead).",
             kind="missing_key",
         )
-    return Endpoint(base_url, key or "not-needed", provider.key_variable)
+    return Endpoint(base_url, key or "not-needed", found.key_variable)
+
+
+replaying: ContextVar[bool] = ContextVar("replaying", default=False)
+"""Whether the running debate is a replay. A replay sends no requests, so it needs no key."""
 
 
 def check_address(url: str, variable: str) -> None:
@@ -170,26 +156,9 @@ DEFAULT_LIMITS = Limits()
 _per_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Any, Any]] = WeakKeyDictionary()
 
 
-class _LoopCache(threading.local):
-    """This thread's last event loop and the loop's values, cached because each call reads them several times."""
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        self.loop: Callable[[], asyncio.AbstractEventLoop | None] = lambda: None
-        self.values: dict[Any, Any] = {}
-
-
-_loop_cache = _LoopCache()
-
-
 def _loop_values() -> dict[Any, Any]:
     """The values of the running event loop, by their keys."""
-    loop = asyncio.get_running_loop()
-    if _loop_cache.loop() is not loop:
-        _loop_cache.loop, _loop_cache.values = weakref.ref(loop), _per_loop.setdefault(loop, {})
-    return _loop_cache.values
+    return _per_loop.setdefault(asyncio.get_running_loop(), {})
 
 
 def once_per_loop(key: Any, make: Callable[[], T]) -> T:
@@ -312,7 +281,6 @@ HEADER_VARIABLES = ("OPENAI_ORG_ID", "OPENAI_ORGANIZATION", "OPENAI_PROJECT_ID",
 
 def forget_loops(ended: bool = True) -> None:
     """Drops the values of event loops that ended without `close_clients`; of all loops if ``ended`` is false."""
-    _loop_cache.forget()
     for loop in [reference() for reference in _per_loop.keyrefs()]:
         if loop is not None and (loop.is_closed() or not ended):
             # Otherwise, each HTTP session that was not closed would cause a warning.
@@ -323,7 +291,6 @@ def forget_loops(ended: bool = True) -> None:
 async def close_clients() -> None:
     """Closes the HTTP clients of the running loop, and drops all its values; to be called before the loop ends."""
     values = _per_loop.pop(asyncio.get_running_loop(), {})
-    _loop_cache.forget()
     # The key of a client is a tuple whose first element begins with "http".
     clients = [value for key, value in values.items() if key[0].startswith("http")]
     for client in await asyncio.gather(*clients, return_exceptions=True):

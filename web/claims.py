@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.core.own_folder import own_folder
 from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
 from moot.nodes._claims.places import sentences_in
 from moot.nodes._claims.reading import read_article, read_article_file
@@ -67,8 +67,8 @@ async def list_sentences(request: Request) -> Any:
 
 
 def _read_uploaded_article(name: str, content: bytes) -> ClaimsInput:
-    with own_folder("moot-file-") as folder:
-        file = folder / f"file{PurePath(name).suffix}"
+    with TemporaryDirectory(prefix="moot-file-") as folder:
+        file = Path(folder) / f"file{PurePath(name).suffix}"
         file.write_bytes(content)
         return read_article_file(file, name)
 
@@ -107,7 +107,7 @@ async def read_rows(request: Request) -> Any:
 
 
 def _read_rows(name: str, content: bytes) -> dict[str, Any]:
-    with own_folder("moot-claims-") as folder:
+    with TemporaryDirectory(prefix="moot-claims-") as folder:
         path = Path(folder) / f"claims{PurePath(name).suffix or '.csv'}"
         path.write_bytes(content)
         file = ClaimsFile(path)

@@ -9,7 +9,8 @@ from dataclasses import asdict
 from functools import cache
 from html import escape
 from importlib.resources import files
-from pathlib import PurePath
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from moot.core.callers import CALLED_MODELS, names_in_variable
@@ -17,7 +18,6 @@ from moot.core.config import value_of
 from moot.core.endpoint import PROVIDERS, find_endpoint, is_loopback
 from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
-from moot.core.own_folder import own_folder
 from moot.graphs import load_graph
 from moot.graphs._registry import descriptions, graph_title
 from moot.graphs.presets import PRESETS
@@ -341,8 +341,8 @@ async def texts_in_file(request: Request) -> Any:
 
 
 def _texts_in_file(name: str, content: bytes) -> Any:
-    with own_folder("moot-file-") as folder:
-        file = folder / f"file{PurePath(name).suffix}"
+    with TemporaryDirectory(prefix="moot-file-") as folder:
+        file = Path(folder) / f"file{PurePath(name).suffix}"
         file.write_bytes(content)
         return read_given_file(file, name)
 

@@ -14,12 +14,12 @@ import threading
 import time
 import webbrowser
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.files import check_home
 from moot.core.lazy import import_extra
-from moot.core.own_folder import own_folder
 from moot.graphs._registry import INSTALLED, descriptions, graph_path, installed_systems
 from moot.web.caller import USERS
 from moot.web.guard import is_known, lowercase_names
@@ -99,7 +99,7 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, open_browser: boo
     here = os.getcwd()
     sys.path.append(here)  # for the user's own sources; at the end, so that none of them shadows a package
     config = server_config()
-    with own_folder("moot-") as folder, contextlib.chdir(folder):
+    with TemporaryDirectory(prefix="moot-") as folder, contextlib.chdir(folder):
         run_server(
             host,
             port,

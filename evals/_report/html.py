@@ -13,8 +13,8 @@ from math import ceil, floor, log10
 from typing import Any
 
 from moot.evals._report.drawing import Picture, shorten, with_theme_colours
-from moot.evals._report.parts import Report
 from moot.evals._report.scores import is_on_front
+from moot.evals._report.sections import Report
 from moot.evals._report.tables import Nested, Table, columns, format_cell, is_numeric, make_table
 from moot.evals._stats.measures import load_extra
 from moot.evals._stats.sample_size import ALPHA

@@ -20,7 +20,6 @@ from moot.evals._report.confidence import calibration_table, reliability_table, 
 from moot.evals._report.findings import findings_of
 from moot.evals._report.html import html_page
 from moot.evals._report.overview import overview_table
-from moot.evals._report.parts import Report, Section
 from moot.evals._report.pictures import draw_pictures
 from moot.evals._report.published import published_table
 from moot.evals._report.runs import errors_table, runs_table, settings_table, study_notes, warnings_table
@@ -32,6 +31,7 @@ from moot.evals._report.scores import (
     strata_table,
     systems_table,
 )
+from moot.evals._report.sections import Report, Section
 from moot.evals._report.tables import Table, as_csv, as_latex, as_markdown, as_records, escape_markdown
 from moot.evals._report.tests import Comparison, comparisons_of, differences_table, policies_table
 from moot.evals._runs.logs import LoggedRun, read_runs

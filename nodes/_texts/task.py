@@ -11,7 +11,6 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import lru_cache
 from typing import Any, Literal
 
 from moot.core.errors import UserError, did_you_mean
@@ -360,23 +359,6 @@ def is_reasoning_task(task: Task) -> bool:
 
 def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str, str]:
     """The values of all placeholders that depend on the task; ``known``: the model must answer without any evidence."""
-    labels, meanings = tuple(task["labels"]), tuple(task["meanings"].items())
-    return {**_wording(task["name"], task["kind"], task["subject"], labels, meanings, given=given, known=known)}
-
-
-@lru_cache(maxsize=256)
-def _wording(
-    name: str,
-    kind: Any,
-    subject: Any,
-    labels: tuple[str, ...],
-    meanings: tuple[tuple[str, str], ...],
-    *,
-    given: bool,
-    known: bool,
-) -> dict[str, str]:
-    task: Task = {"name": name, "kind": kind, "subject": subject, "labels": [*labels]}  # type: ignore[typeddict-item]
-    task["meanings"] = dict(meanings)
     asked, reasoned = task["subject"] == "question", is_reasoning_task(task)
     says = "what holds for this claim" if known else "what does the evidence above say about this claim"
     asks = "what is the answer to this question" if asked else says

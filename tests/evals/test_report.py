@@ -19,7 +19,7 @@ import playwright.async_api
 import pytest
 from moot.core.errors import UserError
 from moot.evals._report import drawing
-from moot.evals._report.parts import Report
+from moot.evals._report.sections import Report
 from moot.evals._report.tables import (
     Cell,
     Column,

@@ -8,12 +8,13 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn, TypeVar
 from uuid import uuid4
 
 from moot.core.errors import UserError
 from moot.core.lazy import import_extra, imported
-from moot.core.own_folder import own_folder
 from moot.web.caller import DATABASE
 from moot.web.serve import browser_url, check_free, check_installed, check_token, prepare
 from moot.web.service.config import DEFAULTS, environment, write_config
@@ -47,8 +48,8 @@ def run_service(host: str, port: int, at_once: int) -> None:
     check_installed()
     prepare(host, studio=False)
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # otherwise, the pool logs each failed attempt to connect
-    with own_folder("moot-service-") as folder:
-        os.environ |= environment(write_config(folder), at_once)
+    with TemporaryDirectory(prefix="moot-service-") as folder:
+        os.environ |= environment(write_config(Path(folder)), at_once)
         app = imported("aegra_api.main").app  # the import reads Aegra's settings from the environment
         check_auth_is_ours()
         accept_runs_without_redis()
