@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+from moot.cli.eval_run import INTERRUPTED, run_with_progress
 from moot.cli.output import write_document
-from moot.cli.run import INTERRUPTED, run_with_progress
 from moot.cli.tables import show
 from moot.core.errors import UserError
 from moot.core.files import check_writable
 from moot.evals._attacks.attack import Attack
 from moot.evals._attacks.results import attack_results
 from moot.evals._runs.plan import Plan
-from moot.evals._runs.run import Limits
+from moot.evals._runs.run_plan import Limits
 from moot.graphs import load_graph
 from moot.nodes._runtime.settings import EvidenceSettings
 from rich.console import Console

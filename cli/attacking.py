@@ -76,8 +76,8 @@ def eval_attack(
     """
     from moot.cli.attack import ATTACKS, ISOLATE, systems_of
     from moot.cli.attack import attack as run_attacks
-    from moot.cli.run import plan_of, settings_of
-    from moot.evals._runs.run import Limits
+    from moot.cli.eval_run import plan_of, settings_of
+    from moot.evals._runs.run_plan import Limits
 
     graphs = graph or ["tool_mad"]
     systems = systems_of(graphs, defence or ["none", "both", ISOLATE]) if plan is None or graph or defence else []

@@ -127,8 +127,8 @@ def eval_run(
     as_json: AsJson = False,
 ) -> None:
     """Measure debate systems on benchmarks. After an interruption, run the same command again to continue."""
-    from moot.cli.run import evaluate, plan_of, settings_of
-    from moot.evals._runs.run import Limits
+    from moot.cli.eval_run import evaluate, plan_of, settings_of
+    from moot.evals._runs.run_plan import Limits
 
     runs = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
     grading = {"judge": judge, "judge_may_debate": judge_may_debate, "controls": controls, "equal": equal}

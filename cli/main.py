@@ -360,7 +360,7 @@ def service_command(
     """
     from moot.cli.signals import end_now
     from moot.web.service.config import write_config
-    from moot.web.service.run import run_service
+    from moot.web.service.service import run_service
 
     if config:
         print(write_config(config))  # noqa: T201

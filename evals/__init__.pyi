@@ -5,7 +5,7 @@ from ._benchmarks.records import Item as Item
 from ._runs.plan import Plan as Plan
 from ._runs.plan import make_plan as make_plan
 from ._runs.plan import read_plan as read_plan
-from ._runs.run import run_plan as run_plan
+from ._runs.run_plan import run_plan as run_plan
 from ._runs.scorers import judged as judged
 from ._runs.scorers import measured as measured
 from ._runs.solver import DebateFailed as DebateFailed

@@ -28,7 +28,7 @@ from moot.nodes._runtime.tracing import ENVIRONMENT as SET_BY_MOOT
 WORKERS = ("moot.cli.batch.worker", "moot.cli.queue.child")
 """The programs that run the rows of a batch. Commands start them."""
 COMMAND_MODULES = (
-    "cli.main cli.verify cli.asking cli.beside cli.resuming cli.tables cli.batch.run graphs.tool_mad graphs.presets"
+    "cli.main cli.verify cli.asking cli.beside cli.resuming cli.tables cli.batch.batch graphs.tool_mad graphs.presets"
 )
 WEB_MODULES = "serve pages threads mcp idempotency checks guard metrics service.stores service.quotas"
 WEB_LIBRARIES = (
@@ -40,7 +40,7 @@ WEB_LIBRARIES = (
 )
 IMPORTED = {
     "commands": [*(f"moot.{name}" for name in COMMAND_MODULES.split()), "langchain_openai", "chromadb"],
-    "evaluations": ["moot.cli.run", "moot.evals._runs.run", "moot.evals._runs.registry"],
+    "evaluations": ["moot.cli.eval_run", "moot.evals._runs.run_plan", "moot.evals._runs.registry"],
     "servers": [
         *(f"moot.web.{name}" for name in WEB_MODULES.split()),
         *(graph_path(name).partition(":")[0] for name in DESCRIPTIONS | OTHER_GRAPHS),

@@ -18,7 +18,6 @@ TEMPORARY = [
     ("moot.nodes._texts.task", "moot.nodes._runtime.state"),
     ("moot.nodes._telemetry.logs", "moot.nodes._models.session"),
     ("moot.nodes._models.session", "moot.nodes._telemetry.observed"),
-    ("moot.nodes._models.call.stack", "moot.nodes._telemetry.observed"),
 ]
 
 

@@ -64,8 +64,8 @@ def batch(
         raise typer.BadParameter("name the folder for the table, and each row's document and report: --out FOLDER")
     with Stop() as stop:  # before the slow imports, so that `stop` also handles Ctrl-C during them
         from moot.cli.asking import input_from_options, named_settings
+        from moot.cli.batch.batch import LOCK, Batch, check_workers, run_batch
         from moot.cli.batch.jobs import BatchOptions, check_first_row
-        from moot.cli.batch.run import LOCK, Batch, check_workers, run_batch
         from moot.cli.batch.runner import Limits
         from moot.cli.batch.table import FILE
         from moot.cli.resuming import parse_mode

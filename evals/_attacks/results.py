@@ -84,7 +84,7 @@ def attack_results(logs: Sequence[EvalLog]) -> dict[str, Any]:
     of `FLAGS`. Shares without samples are None.
 
     Args:
-        logs: the logs of all cells, as `moot.evals._runs.run.run_plan` returns them.
+        logs: the logs of all cells, as `moot.evals._runs.run_plan.run_plan` returns them.
 
     Returns:
         ``systems``: a record for each cell without an attack, with ``accuracy`` [value, low, high] and these counts:

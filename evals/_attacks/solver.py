@@ -64,7 +64,7 @@ def attacked(
     Args:
         attack: the attack's name (`moot.evals._attacks.attack`).
         logs: the folder with the log of the debate without an attack.
-        of: the key of this log (`moot.evals._runs.run.log_key`).
+        of: the key of this log (`moot.evals._runs.run_plan.log_key`).
         graph: the name of the debate system.
         run: further data that identify this run, as for `moot.evals._runs.solver.debate`.
         pieces: the number of poisoned passages, from 1 to 5.

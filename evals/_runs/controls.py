@@ -116,7 +116,7 @@ def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "to
     Args:
         name: the control's name.
         logs: the folder with the debate's log.
-        of: the key of the debate's log (`moot.evals._runs.run.log_key`).
+        of: the key of the debate's log (`moot.evals._runs.run_plan.log_key`).
         run: as for `moot.evals._runs.solver.debate`.
         equal: the unit of the budget (tokens, usd or calls); only for controls whose budget is the debate's cost.
         settings: settings of the control's graph.

@@ -166,7 +166,7 @@ class Cell:
     def key(self) -> str:
         """A key that identifies this cell by its fields, except for the labels and the position.
 
-        `moot.evals._runs.run.log_key` adds all else that affects the run.
+        `moot.evals._runs.run_plan.log_key` adds all else that affects the run.
         """
         identity: list[Any] = [
             self.graph,

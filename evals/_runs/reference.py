@@ -37,7 +37,7 @@ class References:
 
         Args:
             logs: a folder of logs.
-            of: the key of the debate's log (`moot.evals._runs.run.log_key`).
+            of: the key of the debate's log (`moot.evals._runs.run_plan.log_key`).
 
         Raises:
             UserError: there is no log of the debate, or a log or the prices cannot be read.

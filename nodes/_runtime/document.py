@@ -12,9 +12,9 @@ from moot.nodes._records.entries import Call, Turn, Warned
 from moot.nodes._runtime.budget import ceilings_and_spending
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import SCHEMA_VERSION, DebateState, TrialUpdate, VerdictOutput
-from moot.nodes._texts.agreement import confidence_of
 from moot.nodes._texts.answers import abstains
 from moot.nodes._texts.calibrated import calibrated
+from moot.nodes._texts.default_confidence import confidence_of
 from moot.nodes._texts.dissent import dissent_of
 from moot.nodes._texts.quotes import count_citations
 from moot.nodes._texts.verdict import count_verdict_citations, share_warnings, verdict_warnings

@@ -23,7 +23,7 @@ from moot.nodes._records.reducers import (
 from moot.nodes._runtime.turns import KINDS, Dissent, FieldsByStep
 from moot.nodes._texts.chat import ChatMessage, merge_messages
 from moot.nodes._texts.given import MOST_GIVEN, GivenText
-from moot.nodes._texts.robustness import Robustness
+from moot.nodes._texts.robustness_checks import Robustness
 from moot.nodes._trial.turns import KINDS as TRIAL_KINDS
 from moot.retrievers._evidence import Evidence, merge_evidence
 from pydantic import ConfigDict, Field

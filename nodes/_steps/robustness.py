@@ -18,7 +18,7 @@ from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.judging import judge
 from moot.nodes._steps.responding import SINGLE_PROMPT, respond
 from moot.nodes._texts.answers import same_answer
-from moot.nodes._texts.robustness import Check, checks_of, robustness_result
+from moot.nodes._texts.robustness_checks import Check, checks_of, robustness_result
 from moot.nodes._texts.show import show_remarks
 from moot.nodes._texts.verdict import verdict_citations
 from moot.retrievers import Evidence

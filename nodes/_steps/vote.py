@@ -12,7 +12,7 @@ from moot.nodes._runtime.budget import rounds_or_budget
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, answers_of, close_round, common_outcome
-from moot.nodes._texts.agreement import confidence_by_votes
+from moot.nodes._texts.default_confidence import confidence_by_votes
 
 Tie = Literal["first", "none"]
 """The rule if several answers have the largest sum: the answer with the ``first`` vote wins, or none."""

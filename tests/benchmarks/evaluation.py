@@ -107,7 +107,7 @@ async def run_directly(graph: str, samples: int, at_once: int) -> None:
 def run_by_inspect(graph: str, samples: int, at_once: int) -> None:
     """Run the debates as `moot eval run` does."""
     from moot.evals._runs.plan import make_plan
-    from moot.evals._runs.run import Limits, run_plan
+    from moot.evals._runs.run_plan import Limits, run_plan
 
     with tempfile.TemporaryDirectory() as folder:
 

@@ -296,7 +296,7 @@ def test_a_batch_stopped_by_a_signal_continues_with_the_same_command(
 
 
 def test_a_folder_that_another_batch_uses_is_refused(tmp_path: Path) -> None:
-    from moot.cli.batch.run import LOCK
+    from moot.cli.batch.batch import LOCK
     from moot.core.files import exclusive_folder
 
     with exclusive_folder(tmp_path / "out", "batch", LOCK):

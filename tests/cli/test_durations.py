@@ -7,7 +7,7 @@ import io
 import pytest
 from inspect_ai.log import EvalSample
 from moot.cli.batch.progress import BatchProgress
-from moot.cli.run import ProgressBar
+from moot.cli.eval_run import ProgressBar
 from moot.transcript.line import format_duration
 from rich.console import Console
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from moot.cli.run import failure_key, plan_of, settings_of
+from moot.cli.eval_run import failure_key, plan_of, settings_of
 from moot.core.errors import UserError
 from moot.graphs import load_graph
 

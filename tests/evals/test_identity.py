@@ -14,7 +14,7 @@ from moot.evals._identity.behaviour import behaviours
 from moot.evals._identity.parts import differences, parts_of
 from moot.evals._runs.plan import make_plan, read_plan
 from moot.evals._runs.reference import moot_metadata, read_log_headers
-from moot.evals._runs.run import Limits, run_plan
+from moot.evals._runs.run_plan import Limits, run_plan
 from moot.graphs import DESCRIPTIONS
 from moot.nodes._models.speaker import Speaker
 from moot.retrievers import index_passages

@@ -14,7 +14,7 @@ from inspect_ai.log import EvalLog
 from moot.evals._benchmarks.catalogue import BENCHMARKS
 from moot.evals._runs.inspect_side import messages_of
 from moot.evals._runs.plan import make_plan
-from moot.evals._runs.run import Limits, run_plan
+from moot.evals._runs.run_plan import Limits, run_plan
 from moot.evals._runs.solver import debate
 from moot.evals._runs.tasks import benchmark_task, make_scorers
 

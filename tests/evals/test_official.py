@@ -15,7 +15,7 @@ from moot.evals._benchmarks.catalogue import BENCHMARKS, read_benchmark
 from moot.evals._benchmarks.records_items import best_possible_accuracy
 from moot.evals._runs.logs import LoggedRun, read_runs
 from moot.evals._runs.plan import make_plan
-from moot.evals._runs.run import Limits, run_plan
+from moot.evals._runs.run_plan import Limits, run_plan
 from moot.evals._stats.metrics import fever_score, feverous_score
 from moot.evals._stats.official import (
     OFFICIAL_MEASURES,

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from inspect_ai.log import EvalSample
 from moot.core.lazy import imported
-from moot.evals._runs import run as running
+from moot.evals._runs import run_plan as running
 from moot.evals._runs.plan import Cell, Plan, make_cells, make_plan, read_plan
-from moot.evals._runs.run import Limits, run_plan
+from moot.evals._runs.run_plan import Limits, run_plan
 from moot.evals._runs.solver import document_in
 from moot.graphs import load_graph
 

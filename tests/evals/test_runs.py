@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from inspect_ai.log import EvalError, EvalLog, EvalSample, read_eval_log, recoverable_eval_logs
 from inspect_ai.log._recorders.buffer.database import SampleBufferDatabase
+from moot.cli.eval_run import ProgressBar
 from moot.cli.main import app
-from moot.cli.run import ProgressBar
 from moot.core.errors import UserError
 from moot.core.files import exclusive_folder
 from moot.evals._benchmarks.catalogue import BENCHMARKS
@@ -29,7 +29,7 @@ from moot.evals._runs.experiment import experiment_of
 from moot.evals._runs.logs import read_runs
 from moot.evals._runs.plan import make_plan
 from moot.evals._runs.reference import References, moot_metadata, read_log_headers
-from moot.evals._runs.run import LOCK, Limits, run_plan
+from moot.evals._runs.run_plan import LOCK, Limits, run_plan
 from moot.evals._runs.solver import document_in
 from moot.nodes._models.equal_cost import full_cost
 from moot.nodes._models.prices import cost_of, read_prices

@@ -12,7 +12,7 @@ import pytest
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 from moot.evals._runs.plan import make_plan
-from moot.evals._runs.run import Limits, run_plan
+from moot.evals._runs.run_plan import Limits, run_plan
 from moot.graphs import load_graph
 from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import Ledger

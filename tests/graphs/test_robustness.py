@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes._texts.robustness import Check, robustness_result, state_same_fact
+from moot.nodes._texts.robustness_checks import Check, robustness_result, state_same_fact
 from moot.nodes._texts.verdict import outcome_in_words
 from moot.retrievers._evidence import evidence_id
 from moot.transcript import ending

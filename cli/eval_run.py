@@ -18,7 +18,7 @@ from moot.core.errors import UserError
 from moot.core.words import count_with_noun
 from moot.evals._runs.plan import Plan, make_plan, read_plan
 from moot.evals._runs.reference import moot_metadata
-from moot.evals._runs.run import Limits, run_plan
+from moot.evals._runs.run_plan import Limits, run_plan
 from moot.evals._runs.solver import document_in
 from moot.evals._stats.outcomes import is_model_fault
 from moot.graphs import load_graph

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._records.entries import Vote
 from moot.nodes._steps.vote import majority
-from moot.nodes._texts.agreement import answers_like, confidence_by_votes, confidence_of, vote_share
+from moot.nodes._texts.default_confidence import answers_like, confidence_by_votes, confidence_of, vote_share
 from moot.nodes._texts.task import make_task
 
 FEVER, WORDS = make_task("fever"), make_task("hotpotqa")
