@@ -30,7 +30,7 @@ from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot
 from langsmith import RunTree, run_trees
-from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
+from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, is_env_var_truish, tracing_is_enabled
 from moot.core.redaction import environment_keys, hide_secrets
 from moot.nodes._models.ceilings import Ceilings, open_ceilings
 from moot.nodes._models.debate_ledger import current_use
@@ -43,7 +43,6 @@ from moot.nodes._runtime.nesting import ResumeListener, parent_config
 from moot.nodes._runtime.run_settings import own_copy, resumed_settings, settings_of_run
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.trace import add_metadata, graph_run
-from moot.nodes._telemetry.start import watch
 
 log = logging.getLogger(__name__)
 
@@ -246,7 +245,6 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Calls LangGraph's method in a session, and ends the session."""
         recorder = session.recorder
         added = add_values_mode(options) if recorder else False
-        session.watch = await watch(getattr(self.builder, "opened", "") or self.name, session.id)
         run: Any = super().astream(input, with_session(config, session), **options)
         ended: BaseException | None = None
         try:
@@ -352,10 +350,16 @@ def add_outcome(document: Mapping[str, Any]) -> None:
     read = sorted({reading["retriever"] for reading in document["corpora"] if not reading.get("failed")})
     outcome = {"status": document["status"], "stop_reason": document["stop_reason"], "corpora": read}
     add_metadata(run, debate_metadata(document) | outcome)
-    if scores := list(scores_of(document)):
+    if sends_to_langsmith() and (scores := list(scores_of(document))):
         # In a thread, because `send_scores` may wait for the server.
         sending = threading.Thread(target=send_scores, args=(run, scores), name=SENDING_THREAD, daemon=True)
         sending.start()
+
+
+def sends_to_langsmith() -> bool:
+    """Whether traces go to LangSmith, and not to OpenTelemetry alone, which has no scores."""
+    mode = get_env_var("TRACING_MODE")
+    return mode != "otel" if mode else not is_env_var_truish("OTEL_ONLY")
 
 
 SENDING_THREAD = "moot-scores"
