@@ -98,13 +98,12 @@ def log_end(
 # --- the environment --------------------------------------------------------------------------------------------------
 
 
-def begin_telemetry(*, page: bool = False, port: bool = True) -> None:
-    """Sets the provider of metrics and the log that the environment requests for one of moot's programs; blocking.
-
-    Args:
-        page: whether this process is a server, which has its own log, and serves metrics at ``/metrics``.
-        port: whether this process may open the port of the exporter ``prometheus``.
-    """
+def begin_telemetry(
+    *,
+    page: bool = False,  # whether this process is a server, which has its own log, and serves metrics at ``/metrics``
+    port: bool = True,  # whether this process may open the port of the exporter ``prometheus``
+) -> None:
+    """Sets the provider of metrics and the log that the environment requests for one of moot's programs; blocking."""
     for name in ("httpx", "httpx2"):  # openai may use either; both would log the address of each request
         logging.getLogger(name).setLevel(logging.WARNING)
     if not page:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.collector import collecting
 from tests.commands import COMMAND, moot
 from tests.conftest import StartStub, free_port
 from tests.telemetry.receiver import receiving
@@ -67,18 +68,21 @@ def test_a_command_sends_counts_and_writes_a_log_without_the_claim(start_stub: S
 @pytest.mark.parametrize("hidden", [False, True])
 def test_langsmith_sends_spans_without_keys_to_a_collector(start_stub: StartStub, hidden: bool) -> None:
     start_stub([{"fields": {"rationale": f"MARKED-REPLY {KEY}"}}])
-    with receiving() as receiver:
-        variables = {**SPANS, **(HIDING if hidden else {}), "EXAMPLE_API_KEY": KEY, **receiver.environment}
-        done = run("verify", f"MARKED-CLAIM {KEY} is a mammal.", *VERIFY[2:], **variables)
+    with receiving() as receiver, collecting() as langsmith:
+        variables = {**langsmith.environment, **SPANS, **(HIDING if hidden else {}), "EXAMPLE_API_KEY": KEY}
+        variables |= receiver.environment
+        command = ("verify", f"MARKED-CLAIM {KEY} is a mammal.", "--graph", "self_consistency", *VERIFY[4:])
+        done = run(*command, **variables)
     document = json.loads(done.stdout)
-    assert done.stderr == ""
+    assert document["confidence"] is not None  # LangSmith would get this score as feedback
+    assert (done.stderr, langsmith.raw, langsmith.feedback) == ("", [], [])
     calls = [(name, facts) for name, facts in receiver.spans if facts["langsmith.span.kind"] == "llm"]
     assert len(calls) == document["usage"]["calls"]
     tokens = sum(facts.get("gen_ai.usage.input_tokens", 0) for _, facts in calls)
     assert tokens == (0 if hidden else document["usage"]["prompt_tokens"])  # the counts are part of an output
     names = [name for name, _ in receiver.spans]
-    assert "agent-1: answer, round 1" in names
-    assert names.count("Society of minds") == 1
+    assert "agent-1: answer 2, round 1" in names
+    assert names.count("Self-consistency") == 1
     assert KEY.encode() not in receiver.raw
     assert (b"MARKED-CLAIM" in receiver.raw, b"MARKED-REPLY" in receiver.raw) == (not hidden, not hidden)
 
