@@ -15,12 +15,12 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import langsmith
@@ -40,7 +40,7 @@ from moot.nodes._models.session import Session, ceilings_in, current_recorder, s
 from moot.nodes._models.spend import spent_by
 from moot.nodes._runtime.document import document_of
 from moot.nodes._runtime.nesting import ResumeListener, parent_config
-from moot.nodes._runtime.run_settings import own_copy, resumed_settings, settings_of_run
+from moot.nodes._runtime.run_settings import check_resumed, resumed_settings, settings_of_run
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.trace import add_metadata, graph_run
 
@@ -162,10 +162,9 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     ) -> AsyncIterator[Any]:
         ceilings = Ceilings(parent=ceilings_in(config) or ceilings_in(var_child_runnable_config.get()))
         inner = with_session(config, session, ceilings)
-        replace_settings = self._replaceable_settings(options)
 
         async def resume(found: StateSnapshot) -> None:
-            replace_settings(found)
+            check_resumed(options["context"], found.values, self.builder.context_schema)
             if budget := found.values.get("budget"):
                 ceilings.resume(budget, found.values.get("calls") or ())
                 await count_earlier_calls(session, ceilings.parent, found)
@@ -185,11 +184,10 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         self, input: Any, config: RunnableConfig | None, parent: RunnableConfig, options: dict[str, Any]
     ) -> AsyncIterator[Any]:
         """Runs the graph in a node of a graph that is not a debate; LangGraph decides whether to resume the graph."""
-        replace_settings = self._replaceable_settings(options)
         async with new_session(parent, options["context"]) as session:
 
             async def resume(found: StateSnapshot) -> None:
-                replace_settings(found)
+                check_resumed(options["context"], found.values, self.builder.context_schema)
                 if not found.next and found.values.get("status") in ("done", "failed"):
                     session.skip(document_of(found.values), is_recorded=True)
                 else:
@@ -200,14 +198,6 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             async with aclosing(self._recorded(input, run_config, session, options)) as chunks:
                 async for chunk in chunks:
                     yield chunk
-
-    def _replaceable_settings(self, options: dict[str, Any]) -> Callable[[StateSnapshot], None]:
-        """Makes a copy of the settings the context; the returned function replaces them by `resumed_settings`."""
-        checked: Any = self.builder.context_schema
-        # When LangGraph says that it resumes a graph in a node, it has passed the context on: hence the change in
-        # place.
-        settings = options["context"] = own_copy(options["context"], checked)
-        return lambda found: settings.__setstate__(resumed_settings(settings, found.values, checked).__getstate__())
 
     async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
         is_resumed = input is None or isinstance(input, Command)
@@ -310,8 +300,8 @@ def values_in(chunk: Any) -> dict[str, Any] | None:
 
 def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGraph:
     """The graph as a `TracedGraph` whose runs all have the tag ``tag``; if ``tag`` is empty, they have no tag."""
-    parts = {name: part for name, part in vars(graph).items() if name != "__orig_class__"}
-    return TracedGraph(**parts).with_config(tags=[tag] if tag else [])
+    graph.__class__ = TracedGraph  # `StateGraph.compile` always makes LangGraph's own class
+    return cast(TracedGraph, graph.with_config(tags=[tag] if tag else []))
 
 
 # --- the data of a debate in its trace --------------------------------------------------------------------------------
