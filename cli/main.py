@@ -80,7 +80,7 @@ def all_commands(
     load_env_file(env_file)
     servers = ("serve", "service")  # these commands start telemetry themselves
     if context.invoked_subcommand not in servers and any(name.startswith(("OTEL_", "LOG_JSON")) for name in os.environ):
-        from moot.nodes._telemetry.start import begin_telemetry
+        from moot.core.telemetry import begin_telemetry
 
         begin_telemetry(port=context.invoked_subcommand == "worker")
 

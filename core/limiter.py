@@ -13,15 +13,15 @@ import heapq
 import itertools
 import math
 import random
-import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from moot.core.endpoint import Limits, once_per_loop
 from moot.core.errors import MootError, WorldError
-from moot.core.telemetry.switch import telemetry
+from moot.core.telemetry import count_refusal
 
 T = TypeVar("T")
 
@@ -262,6 +262,7 @@ class Limiter:
             refused, self._refusal = False, None
             return result
         except MootError as error:
+            count_refusal(self.address, error.kind)
             now, wait = loop.time(), (error.retryable and error.retry_after) or 0.0
             if wait > LONGEST_WAIT:
                 self._long_waits[slot.name] = now + wait, error  # other models or sources are not affected
@@ -270,8 +271,6 @@ class Limiter:
             if refused := is_rate_limited(error) or None:
                 slot.since = slot.since if slot.refusal else now
                 slot.refusal = self._refusal = error
-                if seen := telemetry():
-                    seen.count_refusal(self.address, slot.name)
             raise
         finally:
             self.places.end(slot.started, loop.time(), refused)
@@ -299,21 +298,7 @@ class Limiter:
 
 def limiter(base_url: str) -> Limiter:
     """The limiter that all calls to one endpoint share in the running event loop."""
-
-    def make() -> Limiter:
-        made = Limiter(base_url)
-        _limiters[:] = [*(reference for reference in _limiters if reference()), weakref.ref(made)]
-        return made
-
-    return once_per_loop(("limiter", base_url), make)
-
-
-_limiters: list[weakref.ref[Limiter]] = []
-
-
-def limiters() -> list[Limiter]:
-    """All limiters of this process that are still in use, in any of its event loops."""
-    return [made for reference in [*_limiters] if (made := reference())]
+    return once_per_loop(("limiter", base_url), partial(Limiter, base_url))
 
 
 def is_rate_limited(error: MootError) -> bool:

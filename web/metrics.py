@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from moot.nodes._telemetry.logs import DebateIdFilter
-from moot.nodes._telemetry.start import begin_telemetry
+from moot.core.telemetry import begin_telemetry, show_queue
 from moot.web.batches.running import BATCHES
 from prometheus_client import make_asgi_app
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -37,13 +36,12 @@ def begin_server_telemetry() -> None:
     Raises:
         UserError: as for `begin_telemetry`.
     """
-    DebateIdFilter.add_to_handlers()
-    if telemetry := begin_telemetry(page=True, logs=False):
-        telemetry.add_queue_gauge(batch_claim_counts)
+    begin_telemetry(page=True)
+    show_queue("page", batch_claim_counts)
 
 
-def batch_claim_counts() -> Iterator[tuple[float, Mapping[str, str]]]:
-    """The number of waiting claims and of running claims in the page's batches, each with its metric attributes.
+def batch_claim_counts() -> Mapping[str, int]:
+    """The number of waiting claims and of running claims in the page's batches.
 
     The remaining claims of a stopped batch do not count as waiting.
     """
@@ -52,5 +50,4 @@ def batch_claim_counts() -> Iterator[tuple[float, Mapping[str, str]]]:
         if not task.done():
             stopped = bool(running.batch.stopped)
             found += Counter(waiting=0 if stopped else len(running.left), running=len(running.active))
-    for state in ("waiting", "running"):
-        yield found[state], {"moot.queue": "page", "moot.state": state}
+    return found

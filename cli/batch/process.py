@@ -17,7 +17,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from moot.core.errors import WorldError
-from moot.core.telemetry.switch import telemetry
 
 if TYPE_CHECKING:
     from moot.cli.batch.jobs import Job
@@ -113,8 +112,8 @@ class Worker:
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     async def close(self) -> None:
-        """Ends the process. If telemetry is on, the process first has up to `CLOSE_SECONDS` seconds to send it."""
-        if telemetry() is not None and self._process.stdin is not None:
+        """Ends the process, which first has up to `CLOSE_SECONDS` seconds to send its telemetry."""
+        if self._process.stdin is not None:
             self._process.stdin.close()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), CLOSE_SECONDS)

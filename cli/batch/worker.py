@@ -20,16 +20,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from langsmith.utils import tracing_is_enabled
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.process import CLOSE_SECONDS
 from moot.cli.batch.work import Folder, RowProcessor
-from moot.core.telemetry.switch import finish, telemetry
+from moot.core.telemetry import begin_telemetry, finish_telemetry, is_on
 from moot.nodes._models.ceilings import debates_within
 from moot.nodes._models.debate_ledger import Mode
 from moot.nodes._models.joint_ceilings import JointCeilings, JointFile
 from moot.nodes._models.prices import read_prices
 from moot.nodes._models.spend import Spend
-from moot.nodes._telemetry.start import begin_telemetry
+from moot.nodes._runtime.tracing import client_of_process, finish_at_exit
 
 HEARTBEAT_SECONDS = 5.0
 """Seconds between two heartbeats."""
@@ -110,7 +111,7 @@ async def process_rows(run_row: Callable[[dict[str, Any]], Awaitable[dict[str, A
     def read_rows() -> None:
         for line in sys.stdin:
             loop.call_soon_threadsafe(start_row, line, context=context)
-        if telemetry() is not None:
+        if is_on() or tracing_is_enabled():
             loop.call_soon_threadsafe(finish_and_exit)  # blocks the loop, so that debates start no call meanwhile
             time.sleep(CLOSE_SECONDS)
         # the parent has ended or no longer needs this process; rows that still run are resumed from the ledger
@@ -124,8 +125,10 @@ async def process_rows(run_row: Callable[[dict[str, Any]], Awaitable[dict[str, A
 
 
 def finish_and_exit() -> None:
-    """Sends the remaining telemetry and ends the process."""
-    finish()
+    """Sends the rest of the traces and of the metrics, and ends the process."""
+    if tracing_is_enabled():
+        finish_at_exit(client_of_process())
+    finish_telemetry()
     os._exit(0)
 
 

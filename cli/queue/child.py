@@ -28,11 +28,11 @@ from moot.core.postgres.connection import Postgres
 from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.queued import QueuedBatch
 from moot.core.postgres.rows import QueuedRows
+from moot.core.telemetry import begin_telemetry
 from moot.nodes._models.ceilings import debates_within
 from moot.nodes._models.leased_ceilings import LeasedCeilings
 from moot.nodes._models.prices import read_prices
 from moot.nodes._models.spend import Spend
-from moot.nodes._telemetry.start import begin_telemetry
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ from moot.core.errors import MootError, UserError, WorldError
 from moot.core.postgres.connection import LONGEST_PAUSE, PATIENCE, PAUSE, Postgres, queue_module
 from moot.core.postgres.queued import AssignedRow
 from moot.core.postgres.rows import MOST_LOSSES, QUEUE, TASK, QueuedRows
-from moot.core.telemetry.switch import telemetry
+from moot.core.telemetry import show_queue
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +89,7 @@ class QueueWorker:
         """
         await asyncio.to_thread(self._rows.prepare)
         self._worker_id = await asyncio.to_thread(self._rows.join)
-        if active := telemetry():
-            active.add_queue_gauge(self._queue_lengths)
+        show_queue("postgres", self._impatient_rows.queue_lengths)
         seconds = await asyncio.to_thread(self._rows.heartbeat_timeout) / HEARTBEATS
         self._resigned = asyncio.get_running_loop().create_future()
         async with self._running_processes(), _procrastinate(self.url, self._run_delivered_row, self._ending) as app:
@@ -128,11 +127,6 @@ class QueueWorker:
                     log.warning("%s Other workers will get this worker's rows.", error.detail)
                 for connection in self._connections:
                     await asyncio.to_thread(connection.close)
-
-    def _queue_lengths(self) -> Iterator[tuple[float, Mapping[str, str]]]:
-        """The numbers of waiting and running rows in the whole queue, as a metric. All workers report these numbers."""
-        for state, count in self._impatient_rows.queue_lengths().items():
-            yield count, {"moot.queue": "postgres", "moot.state": state}
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
@@ -17,14 +17,11 @@ from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.errors import MootError
 from moot.core.ledger.records import Status
 from moot.core.redaction import Keys, environment_keys
+from moot.core.telemetry import log_begin, log_end
 from moot.nodes._models.ceilings import Ceilings, open_ceilings
 from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, open_debate_ledger
 from moot.nodes._models.spend import NOTHING, Spend
 from moot.nodes._records.entries import PERSON
-from moot.nodes._telemetry.logs import log_end, log_start
-
-if TYPE_CHECKING:
-    from moot.nodes._telemetry.observed import DebateWatch
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +57,6 @@ class Session:
     """The ceilings of those parts of a text that are now being read, by the index of the part's first character."""
     ceilings: Ceilings = field(default_factory=open_ceilings)
     """The debate's ceilings; each debate within it has its own (`current_ceilings`)."""
-
-    watch: DebateWatch | None = None
-    """Telemetry's recorder of the run; None if telemetry is off."""
 
     _places: dict[int, dict[Any, int]] = field(default_factory=dict)
     """For each seed, the results of `count_earlier_places` by place."""
@@ -114,11 +108,9 @@ class Session:
             self.document = document
 
     def _announce(self, graph: str, *, resumed: bool) -> None:
-        """Passes the debate's id to telemetry and the log."""
+        """Logs that the debate begins or goes on."""
         self._graph = graph
-        log_start(self.id, graph, resumed=resumed)
-        if self.watch:
-            self.watch.begun(self.id)
+        log_begin(self.id, graph, resumed=resumed)
 
     async def _notify_recorder(self) -> None:
         """Tells the recorder that the debate begins or is resumed, if the ledger has a row for the debate."""
@@ -139,8 +131,6 @@ class Session:
         """Ends the run, and records whether the debate is finished, has failed, waits or was interrupted."""
         self.ceilings.end()
         status = self._status(error)
-        if self.watch:
-            self.watch.ended(status, self.document, error)
         if self.id:
             seconds = time.perf_counter() - self._started
             log_end(self.id, self._graph, status, seconds, self.document, error)

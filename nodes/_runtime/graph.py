@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime, get_runtime
+from langgraph.runtime import get_runtime
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.prompt_settings import with_prompts
 from moot.nodes._runtime.run_settings import resumed_settings, settings_from
@@ -20,36 +20,20 @@ from moot.nodes._runtime.tracing import traced
 
 CLOSE = "close"
 """The last node of every debate."""
-LANGGRAPH_PARAMETERS = {"config", "store", "writer", "previous"}
-"""Names of a router's parameters that LangGraph fills."""
-
-
-def as_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any] | None:
-    """A router as a function of the state and the settings; None if only LangGraph can call it."""
-    takes = signature(path).parameters
-    open_ended = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-    needed = [one for one in takes.values() if one.default is one.empty and one.kind not in open_ended]
-    if iscoroutinefunction(path) or iscoroutinefunction(getattr(path, "__call__", None)):  # noqa: B004
-        return None
-    if "runtime" in takes:
-        return lambda state, settings: path(state, runtime=_runtime().override(context=settings))
-    if len(needed) == 1:
-        return lambda state, settings: path(state)
-    by_place = all(one.kind is not one.KEYWORD_ONLY for one in needed)
-    return path if len(needed) == 2 and by_place and needed[1].name not in LANGGRAPH_PARAMETERS else None
+FILLED_BY_LANGGRAPH = {"config", "previous", "runtime", "store", "writer"}
+"""Names of parameters that LangGraph fills in its own routers. ``langgraph.config`` has functions for most of them."""
 
 
 def plain_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """Does the same as `as_router`, but raises a `ValueError` instead of returning None."""
-    if (router := as_router(path)) is None:
-        raise ValueError(
-            "a router must be a plain function of the state, or of the state and either the settings or the runtime"
-        )
-    return router
-
-
-def _runtime() -> Runtime[Any]:
-    return get_runtime() or Runtime()  # there is no runtime if the state is updated without a run
+    """A router as a function of the state and the settings; ValueError if it needs anything else."""
+    optional = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    takes = signature(path).parameters.values()
+    needed = [one for one in takes if one.default is one.empty and one.kind not in optional]
+    is_async = iscoroutinefunction(path) or iscoroutinefunction(getattr(path, "__call__", None))  # noqa: B004
+    by_place = all(one.kind is not one.KEYWORD_ONLY and one.name not in FILLED_BY_LANGGRAPH for one in needed)
+    if is_async or not by_place or len(needed) not in (1, 2):
+        raise ValueError("a router must be a plain function of the state, or of the state and the settings")
+    return path if len(needed) == 2 else lambda state, settings: path(state)
 
 
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
@@ -95,21 +79,17 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
 
         Args:
             source: the node at which the edge starts.
-            path: a router: takes the state and, optionally, the settings or LangGraph's ``runtime``; returns a node's
-                name, or `Send` objects for speakers. It runs in the event loop, so it must not block. A router that
-                only LangGraph can call (`as_router`) is also accepted, but its edge ignores errors in the state and is
-                not checked.
+            path: a router: takes the state and, optionally, the settings; returns a node's name, or `Send` objects for
+                speakers. It runs in the event loop, so it must not block.
             path_map: the nodes that the edge may lead to. If the state has an error, the edge leads to ``close`` or, if
                 ``close`` is not among these nodes, to LangGraph's ``END``. If neither is, the router is called.
 
         Raises:
-            ValueError: at run time, if the router returns a node that ``path_map`` does not name.
+            ValueError: the router is no plain function; or, at run time, it returns a node that ``path_map`` does not
+                name.
         """
         leave = next((end for end in (CLOSE, END) if path_map and end in path_map), None)
-        router = as_router(path)
-        if router is None:
-            super().add_conditional_edges(source, path, path_map)  # type: ignore[arg-type]
-            return self
+        router = plain_router(path)
 
         def route(state: Any) -> Any:
             if leave and state.get("error"):
@@ -137,7 +117,8 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
 
     def _settings(self, state: Any) -> Any:
         """The run's settings or, if the state is updated without a run, those with which the debate began."""
-        context, kind = _runtime().context, self.context_schema or self._kind
+        runtime, kind = get_runtime(), self.context_schema or self._kind
+        context = runtime.context if runtime else None
         return context if isinstance(context, self._kind) else resumed_settings(settings_from(None, kind), state, kind)
 
     def compile(self, *arguments: Any, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:

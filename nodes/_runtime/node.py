@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -225,8 +224,7 @@ class Node:
         embeddings.set(run.session.debate_ledger)
         replaying.set(run.session.use.mode == "replay")
         try:
-            with run.session.watch.node(ledger) if run.session.watch else nullcontext():
-                update = await self._run_step(state, run)
+            update = await self._run_step(state, run)
             fault: MootError | None = uncounted_error(ledger.calls, run.ceilings)
         except MootError as error:
             update, fault = {}, error

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -18,25 +17,30 @@ from pydantic import BaseModel
 
 
 def settings_of_run(graph: Any, config: RunnableConfig | None, context: Any) -> Settings:
-    """The settings of a run of a compiled `DebateGraph`, from its context and ``configurable``."""
+    """The settings of a run of a compiled `DebateGraph`: its own context or, without one, that of the graph around."""
     checked: type[Settings] = graph.builder.context_schema
-
-    def configured(given: Any) -> dict[str, Any]:
-        found = (given or {}).get("configurable") or {}
-        return {key: value for key, value in found.items() if key in checked.model_fields}
-
-    # LangGraph formerly expected settings in ``configurable``. The run's own context counts first, then its own
-    # ``configurable``, then the context of the graph around it, then that graph's ``configurable``.
-    parent = var_child_runnable_config.get()
-    inherited = configured(parent)
-    passed = {key: value for key, value in configured(config).items() if inherited.get(key, graph) != value}
-    own = configured(graph.config) | passed
-    if not context:
-        return settings_from(context_around(config), checked, weaker=inherited, stronger=own)
-    settings = settings_from(context, checked, weaker=own)
-    if isinstance(context, Settings) and own:
-        _check_same(settings, settings_from(context, checked, stronger=own), own)
+    settings = settings_from(context or context_around(config), checked)
+    # A server passes the context in both places. ``configurable`` of a graph around may have names of other things.
+    around = _configurable(var_child_runnable_config.get())
+    named = {
+        name: value
+        for name, value in (_configurable(graph.config) | _configurable(config)).items()
+        if name in checked.model_fields and around.get(name, graph) != value
+    }
+    if named:
+        wanted = checked_settings(checked, {**vars(settings), **named})
+        for name in named:
+            if getattr(settings, name, None) != getattr(wanted, name):
+                raise UserError(
+                    f"`configurable` names the setting {name!r}, but settings belong into the context: "
+                    f'ainvoke(..., context={{"{name}": ...}}).',
+                    kind="invalid_setting",
+                )
     return settings
+
+
+def _configurable(config: RunnableConfig | None) -> dict[str, Any]:
+    return (config or {}).get("configurable") or {}
 
 
 def context_around(config: RunnableConfig | None) -> Any:
@@ -51,38 +55,19 @@ def context_around(config: RunnableConfig | None) -> Any:
     return None
 
 
-def _check_same(settings: Settings, configured: Settings, names: Iterable[str]) -> None:
-    for name in names:
-        if getattr(settings, name) != getattr(configured, name):
-            raise UserError(
-                f"The context and `configurable` name different values of the setting {name!r}. Name it only once.",
-                kind="invalid_setting",
-            )
+def settings_from(context: Any, checked: type[Settings]) -> Settings:
+    """The settings that a context gives; None gives the defaults."""
+    return with_usual_model(_settings_from(context, checked))
 
 
-def settings_from(
-    context: Any,
-    checked: type[Settings],
-    weaker: Mapping[str, Any] = MappingProxyType({}),
-    stronger: Mapping[str, Any] = MappingProxyType({}),
-) -> Settings:
-    """The settings that a context gives, with ``weaker`` and ``stronger`` values; None gives the defaults."""
-    return with_usual_model(_settings_from(context, checked, weaker, stronger))
-
-
-def _settings_from(
-    context: Any, checked: type[Settings], weaker: Mapping[str, Any], stronger: Mapping[str, Any]
-) -> Settings:
+def _settings_from(context: Any, checked: type[Settings]) -> Settings:
     (kind,) = checked.__bases__
-    is_complete = isinstance(context, kind)
-    if is_complete and not weaker and not stronger:
-        return context  # type: ignore[no-any-return]
+    if isinstance(context, kind):
+        return context
     if context is None:
-        return checked_settings(checked, {**weaker, **stronger})
+        return checked_settings(checked, {})
     try:
-        given = _fields_of(context, type(context) if is_complete else kind)
-        wanted = type(context) if is_complete and context.prompts else checked
-        return checked_settings(wanted, {**weaker, **given, **stronger})
+        return checked_settings(checked, _fields_of(context, kind))
     except UserError as error:
         raise UserError(
             f"The context ({type(context).__name__}) cannot be used as settings of this debate, which takes "
@@ -119,19 +104,19 @@ def resumed_settings(settings: Settings, state: Mapping[str, Any], checked: type
     if not begun or vars(settings) != vars(default) | {"model": operators_model()}:
         return settings
     usual = default.recorded()
-    return checked_settings(
-        _class_for(settings, checked), {name: value for name, value in begun.items() if value != usual.get(name, begun)}
-    )
+    kind = checked if issubclass(checked, type(settings)) else type(settings)
+    return checked_settings(kind, {name: value for name, value in begun.items() if value != usual.get(name, begun)})
 
 
-def own_copy(settings: Settings, checked: type[Settings]) -> Settings:
-    """A copy of a run's settings, of the class that `resumed_settings` returns."""
-    kind = _class_for(settings, checked)
-    return kind.model_construct(settings.model_fields_set, **{**vars(_default(kind)), **vars(settings)})
-
-
-def _class_for(settings: Settings, checked: type[Settings]) -> type[Settings]:
-    return checked if issubclass(checked, type(settings)) else type(settings)
+def check_resumed(settings: Settings, state: Mapping[str, Any], checked: type[Settings]) -> None:
+    """Refuses to resume a debate in a node of another graph if the settings with which it began are not passed on."""
+    begun = resumed_settings(settings, state, checked)
+    if changed := [name for name, value in vars(begun).items() if getattr(settings, name, value) != value]:
+        raise UserError(
+            f"A debate in this graph began with other settings ({', '.join(changed)}). Resume the graph with the "
+            "context with which it was started.",
+            kind="missing_settings",
+        )
 
 
 @lru_cache(maxsize=100)

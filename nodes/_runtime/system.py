@@ -22,7 +22,7 @@ from moot.retrievers._search import resolve
 Next = Sequence[Send | str] | Send | str
 """The next step of a debate: a node's name, a `Send` to one speaker, or a list of these."""
 Router = Callable[..., Next]
-"""Takes the state and, optionally, the settings or LangGraph's ``runtime``; returns the next step of a debate."""
+"""Takes the state and, optionally, the settings; returns the next step of a debate."""
 OPEN, REMARK, REVIEW, ROBUSTNESS = "open", "human_remark", "human_review", "robustness"
 
 
@@ -149,7 +149,7 @@ class Debate(DebateGraph):
 
         Raises:
             ValueError: ``path_map`` is missing, empty or a mapping, or names ``END``; or the router is not a plain
-                function, so only LangGraph can call it.
+                function.
         """
         if not path_map or isinstance(path_map, Mapping):
             raise ValueError(f"name the nodes that the router after {source!r} may lead to, in a list")
@@ -171,8 +171,7 @@ class Debate(DebateGraph):
             after: the node before the first round; by default the beginning of the debate.
 
         Raises:
-            ValueError: this method was called before; or the router is not a plain function, so only LangGraph can call
-                it.
+            ValueError: this method was called before; or the router is not a plain function.
         """
         self._first_in_round = set(path_map)
         self.add_node(REMARK, human_review_node("remark"))

@@ -14,8 +14,6 @@ from typing import Any, Literal, Protocol
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tracers import LangChainTracer
 from langsmith import RunTree, get_current_run_tree, trace
-from moot.core.lazy import imported
-from moot.core.telemetry.switch import telemetry
 from moot.nodes._records.entries import PERSON
 from moot.retrievers import Evidence, Retriever
 
@@ -108,10 +106,8 @@ def inherited_config(part: Literal["handlers", "inheritable_tags"]) -> Sequence[
 
 
 def traced_retriever(source: Retriever, place: Place | None = None) -> Retriever:
-    """A source whose searches are recorded in the trace, if there is one, and by telemetry, if it is on."""
+    """A source whose searches are recorded in the trace, if there is one."""
     node = get_current_run_tree()
-    if (seen := telemetry()) is not None:
-        source = imported("moot.nodes._telemetry.observed").WatchedRetriever(seen, source)
     return source if node is None else TracedRetriever(source, node, place)
 
 

@@ -15,12 +15,12 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import langsmith
@@ -30,7 +30,7 @@ from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot
 from langsmith import RunTree, run_trees
-from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
+from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, is_env_var_truish, tracing_is_enabled
 from moot.core.redaction import environment_keys, hide_secrets
 from moot.nodes._models.ceilings import Ceilings, open_ceilings
 from moot.nodes._models.debate_ledger import current_use
@@ -40,10 +40,9 @@ from moot.nodes._models.session import Session, ceilings_in, current_recorder, s
 from moot.nodes._models.spend import spent_by
 from moot.nodes._runtime.document import document_of
 from moot.nodes._runtime.nesting import ResumeListener, parent_config
-from moot.nodes._runtime.run_settings import own_copy, resumed_settings, settings_of_run
+from moot.nodes._runtime.run_settings import check_resumed, resumed_settings, settings_of_run
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.trace import add_metadata, graph_run
-from moot.nodes._telemetry.start import watch
 
 log = logging.getLogger(__name__)
 
@@ -163,10 +162,9 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     ) -> AsyncIterator[Any]:
         ceilings = Ceilings(parent=ceilings_in(config) or ceilings_in(var_child_runnable_config.get()))
         inner = with_session(config, session, ceilings)
-        replace_settings = self._replaceable_settings(options)
 
         async def resume(found: StateSnapshot) -> None:
-            replace_settings(found)
+            check_resumed(options["context"], found.values, self.builder.context_schema)
             if budget := found.values.get("budget"):
                 ceilings.resume(budget, found.values.get("calls") or ())
                 await count_earlier_calls(session, ceilings.parent, found)
@@ -186,11 +184,10 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         self, input: Any, config: RunnableConfig | None, parent: RunnableConfig, options: dict[str, Any]
     ) -> AsyncIterator[Any]:
         """Runs the graph in a node of a graph that is not a debate; LangGraph decides whether to resume the graph."""
-        replace_settings = self._replaceable_settings(options)
         async with new_session(parent, options["context"]) as session:
 
             async def resume(found: StateSnapshot) -> None:
-                replace_settings(found)
+                check_resumed(options["context"], found.values, self.builder.context_schema)
                 if not found.next and found.values.get("status") in ("done", "failed"):
                     session.skip(document_of(found.values), is_recorded=True)
                 else:
@@ -201,14 +198,6 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             async with aclosing(self._recorded(input, run_config, session, options)) as chunks:
                 async for chunk in chunks:
                     yield chunk
-
-    def _replaceable_settings(self, options: dict[str, Any]) -> Callable[[StateSnapshot], None]:
-        """Makes a copy of the settings the context; the returned function replaces them by `resumed_settings`."""
-        checked: Any = self.builder.context_schema
-        # When LangGraph says that it resumes a graph in a node, it has passed the context on: hence the change in
-        # place.
-        settings = options["context"] = own_copy(options["context"], checked)
-        return lambda found: settings.__setstate__(resumed_settings(settings, found.values, checked).__getstate__())
 
     async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
         is_resumed = input is None or isinstance(input, Command)
@@ -246,7 +235,6 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Calls LangGraph's method in a session, and ends the session."""
         recorder = session.recorder
         added = add_values_mode(options) if recorder else False
-        session.watch = await watch(getattr(self.builder, "opened", "") or self.name, session.id)
         run: Any = super().astream(input, with_session(config, session), **options)
         ended: BaseException | None = None
         try:
@@ -312,8 +300,8 @@ def values_in(chunk: Any) -> dict[str, Any] | None:
 
 def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGraph:
     """The graph as a `TracedGraph` whose runs all have the tag ``tag``; if ``tag`` is empty, they have no tag."""
-    parts = {name: part for name, part in vars(graph).items() if name != "__orig_class__"}
-    return TracedGraph(**parts).with_config(tags=[tag] if tag else [])
+    graph.__class__ = TracedGraph  # `StateGraph.compile` always makes LangGraph's own class
+    return cast(TracedGraph, graph.with_config(tags=[tag] if tag else []))
 
 
 # --- the data of a debate in its trace --------------------------------------------------------------------------------
@@ -352,10 +340,16 @@ def add_outcome(document: Mapping[str, Any]) -> None:
     read = sorted({reading["retriever"] for reading in document["corpora"] if not reading.get("failed")})
     outcome = {"status": document["status"], "stop_reason": document["stop_reason"], "corpora": read}
     add_metadata(run, debate_metadata(document) | outcome)
-    if scores := list(scores_of(document)):
+    if sends_to_langsmith() and (scores := list(scores_of(document))):
         # In a thread, because `send_scores` may wait for the server.
         sending = threading.Thread(target=send_scores, args=(run, scores), name=SENDING_THREAD, daemon=True)
         sending.start()
+
+
+def sends_to_langsmith() -> bool:
+    """Whether traces go to LangSmith, and not to OpenTelemetry alone, which has no scores."""
+    mode = get_env_var("TRACING_MODE")
+    return mode != "otel" if mode else not is_env_var_truish("OTEL_ONLY")
 
 
 SENDING_THREAD = "moot-scores"

@@ -258,7 +258,7 @@ def remark_first(
         rounds: the nodes that begin a round, if the router may return a node's name instead of `Send`s.
 
     Raises:
-        ValueError: only LangGraph can call ``edge``, for example because it is a coroutine function.
+        ValueError: ``edge`` is not a plain function.
     """
     ask = plain_router(edge)
 

@@ -110,44 +110,23 @@ async def test_a_context_of_any_form_names_the_model(
 
 
 @pytest.mark.parametrize("nest", NESTS)
-async def test_settings_of_a_base_class_and_configurable_name_the_model(stub: StubEndpoint, nest: Nest) -> None:
-    """A field that was not set has the graph's own default. In ``configurable``, only settings count."""
-    graph = nest(load_graph("self_consistency").graph, None)
-    for given in ({"context": Settings(model=NAMED)}, {"config": {"configurable": {"model": NAMED, "thread_id": "t"}}}):
-        document = await graph.ainvoke(CLAIM, **given)
-        default = load_graph("self_consistency").settings()
-        assert document["settings"] == {**default.recorded(), "model": NAMED}
+async def test_settings_of_a_base_class_name_the_model(stub: StubEndpoint, nest: Nest) -> None:
+    """A field that was not set has the graph's own default."""
+    document = await nest(load_graph("self_consistency").graph, None).ainvoke(CLAIM, context=Settings(model=NAMED))
+    default = load_graph("self_consistency").settings()
+    assert document["settings"] == {**default.recorded(), "model": NAMED}
     assert models_called(stub) == {"stub-named"}
 
 
-async def test_a_runs_own_context_and_configurable_both_count(
-    stub: StubEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The nearer place counts: the run's own ones before those of the graph around it."""
-    monkeypatch.setenv("MOOT_MODEL", "openai:stub-usual")
-    system = load_graph("standard_prompting")
-    named: Any = {"configurable": {"model": NAMED}}
-    other: Any = {"model": "openai:stub-other", "seed": 1}
-
-    async def call(state: Parent) -> Any:
-        return await system.graph.ainvoke({"claim": state["claim"]}, named)
-
-    runs = [
-        system.graph.with_config(named).ainvoke(CLAIM, context={"seed": 1}),
-        as_subgraph(system.graph.with_config(named), None).ainvoke(CLAIM, context=other),
-        as_subgraph(call, None).ainvoke(CLAIM, context=other),
-        as_subgraph(system.graph, None).ainvoke(CLAIM, named, context={"seed": 1}),
-        system.graph.ainvoke(CLAIM, {"configurable": other}, context={"model": NAMED}),
-        system.graph.ainvoke(CLAIM, named, context={"seed": 1}),
-        system.graph.ainvoke(CLAIM, named, context=system.settings(seed=1)),
-        system.graph.ainvoke(CLAIM, named, context=system.settings(seed=1, model=NAMED)),
-    ]
-    for run in runs:
-        settings = (await run)["settings"]
-        assert (settings["model"], settings["seed"]) == (NAMED, 1)
-    assert models_called(stub) == {"stub-named"}
-    with pytest.raises(UserError, match="different values of the setting 'model'"):
-        await system.graph.ainvoke(CLAIM, named, context=system.settings(model="openai:stub-other"))
+async def test_settings_in_a_runs_own_configurable_are_an_error(stub: StubEndpoint) -> None:
+    """A ``configurable`` of the graph around it may have names of other things."""
+    graph = load_graph("standard_prompting").graph
+    named: Any = {"configurable": {"seed": 1, "thread_id": "t"}}
+    for run in (graph.ainvoke(CLAIM, named), graph.with_config(named).ainvoke(CLAIM, context={"model": NAMED})):
+        with pytest.raises(UserError, match="'seed', but settings belong into the context: ainvoke"):
+            await run
+    document = await as_subgraph(graph, None).ainvoke(CLAIM, named, context={"model": NAMED})
+    assert (document["settings"]["seed"], models_called(stub)) == (None, {"stub-named"})
 
 
 @pytest.mark.parametrize("nest", NESTS[1:])
@@ -237,10 +216,10 @@ async def test_a_resumed_debate_keeps_its_model_if_moot_model_changes(
 
 
 @pytest.mark.parametrize("nest", NESTS[1:])
-async def test_a_debate_in_a_graph_that_is_resumed_without_settings_keeps_its_own(
+async def test_a_graph_around_a_debate_is_resumed_with_its_context(
     stub: StubEndpoint, nest: Nest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The prompt that was edited, the model, and the settings of a subgraph of the debate are those of its start."""
+    """Without it, the debate would go on with another prompt, and with another model."""
     from langgraph.checkpoint.memory import InMemorySaver
     from langgraph.types import Command
 
@@ -249,11 +228,14 @@ async def test_a_debate_in_a_graph_that_is_resumed_without_settings_keeps_its_ow
     config: Any = {"configurable": {"thread_id": "t"}}
     edited = f"{system.settings.model_fields['judge_prompt'].default} Edited."
     asked = {"max_rounds": 1, "ask_person": ["verdict"], "corpus": "demo-news", "scoring": "all_rounds"}
-    await graph.ainvoke(CLAIM, config, context={"model": NAMED, "judge_prompt": edited, **asked})
+    context = {"model": NAMED, "judge_prompt": edited, **asked}
+    await graph.ainvoke(CLAIM, config, context=context)
     before = len(stub.requests())
     monkeypatch.setenv("MOOT_MODEL", "openai:stub-other")
     for reply in ({"question": "Why?"}, {"accept": True}):
-        document = await graph.ainvoke(Command(resume=reply), config)
+        with pytest.raises(UserError, match=r"began with other settings \(model, .*judge_prompt"):
+            await graph.ainvoke(Command(resume=reply), config)
+        document = await graph.ainvoke(Command(resume=reply), config, context=context)
     assert (document["answer"], models_called(stub)) == ("REFUTES", {"stub-named"})
     assert "Edited." in stub.prompts()[-1]
     assert len(stub.requests()) == before + 1

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import pytest
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.config import get_store
 from langgraph.graph import END, START
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send
@@ -103,7 +103,7 @@ async def test_after_an_error_no_router_is_called_and_the_debate_ends() -> None:
     assert (document["status"], document["error"]["kind"], asked) == ("failed", "invalid_claim", [])
 
 
-async def test_routers_may_take_settings_or_a_runtime_besides_the_state() -> None:
+async def test_routers_may_take_settings_besides_the_state_and_read_the_store() -> None:
     def of_state(state: DebateState) -> str:
         return "second"
 
@@ -111,62 +111,22 @@ async def test_routers_may_take_settings_or_a_runtime_besides_the_state() -> Non
         seen.append(settings.seed)
         return "third"
 
-    def of_runtime(state: DebateState, runtime: Any) -> str:
-        seen.append(runtime.context.seed)
-        return "close"
+    class OfStore:
+        def __call__(self, state: DebateState, settings: Settings, to: str = "close", **more: Any) -> str:
+            seen.append(get_store())
+            return to
 
     seen: list[Any] = []
+    store = InMemoryStore()
     graph = DebateGraph(Settings, DebateState)
     for node in ("first", "second", "third", "close"):
         graph.add_node(node, lambda state: {})
     graph.add_edge("__start__", "first")
     graph.add_conditional_edges("first", of_state, ["second", "close"])
     graph.add_conditional_edges("second", of_settings, ["third", "close"])
-    graph.add_conditional_edges("third", of_runtime, ["close"])
-    await graph.compile().ainvoke({"claim": CLAIM}, context=Settings(seed=7))
-    assert seen == [7, 7]
-
-
-async def test_routers_of_a_graph_may_be_async_functions_or_callable_objects() -> None:
-    """A router may also take a config, or parameters that have defaults."""
-    seen: list[Any] = []
-
-    async def async_router(state: DebateState) -> str:
-        return "second"
-
-    def of_config(state: DebateState, config: RunnableConfig) -> str:
-        seen.append(config["configurable"]["thread_id"])
-        return "third"
-
-    class Router:
-        def __call__(self, state: DebateState, settings: Settings) -> str:
-            seen.append(settings.seed)
-            return "close"
-
-    graph = DebateGraph(Settings, DebateState)
-    for node in ("first", "second", "third", "fourth", "close"):
-        graph.add_node(node, lambda state: {})
-    graph.add_edge("__start__", "first")
-    graph.add_conditional_edges("first", async_router, ["second"])
-    graph.add_conditional_edges("second", of_config, ["third"])
-    graph.add_conditional_edges("third", lambda state, to="fourth", **more: to, ["fourth"])
-    graph.add_conditional_edges("fourth", Router(), ["close"])
-    await graph.compile().ainvoke({"claim": CLAIM}, {"configurable": {"thread_id": "7"}}, context=Settings(seed=7))
-    assert seen == ["7", 7]
-
-
-async def test_a_routers_runtime_has_the_store_and_the_settings() -> None:
-    def of_store(state: DebateState, runtime: Any) -> str:
-        seen.append((runtime.store, runtime.context.seed))
-        return "close"
-
-    seen: list[Any] = []
-    store = InMemoryStore()
-    graph = DebateGraph(Settings, DebateState)
-    graph.add_node("close", lambda state: {})
-    graph.add_conditional_edges("__start__", of_store, ["close"])
+    graph.add_conditional_edges("third", OfStore(), ["close"])
     await graph.compile(store=store).ainvoke({"claim": CLAIM}, context=Settings(seed=7))
-    assert seen == [(store, 7)]
+    assert seen == [7, store]
 
 
 async def test_an_error_is_raised_if_a_router_returns_a_node_outside_the_path_map() -> None:
@@ -175,12 +135,13 @@ async def test_an_error_is_raised_if_a_router_returns_a_node_outside_the_path_ma
         await graph.ainvoke({"claim": CLAIM}, context=SETTINGS)
 
 
-def test_a_debate_refuses_async_routers() -> None:
+def test_routers_that_are_not_plain_functions_are_refused() -> None:
     async def async_router(state: DebateState) -> str:
         return "vote"
 
-    with pytest.raises(ValueError, match="a router must be a plain function of the state"):
-        small_debate(router=async_router)
+    for router in (async_router, lambda state, config: "vote", lambda state, *, settings: "vote", lambda: "vote"):
+        with pytest.raises(ValueError, match="a router must be a plain function of the state"):
+            small_debate(router=router)
 
 
 @pytest.mark.parametrize("plain", [True, False])

@@ -1,4 +1,4 @@
-"""The service's page in a real browser while processes are killed, and the service's metrics and spans."""
+"""The service's page in a real browser while processes are killed, and the service's metrics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ METRICS_TOKEN = "prometheus-battery-staple"
 SETTINGS = {"model": "openai:gpt-4o-mini", "max_rounds": 4}
 AGENTS = 3
 CALLS = AGENTS * 4  # one call for each agent and round
-DEBATE_COUNT = "moot_debate_duration_seconds_count"
+DEBATE_COUNT = "moot_debates_total"
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Service]:
-    """A service that sends its spans and metrics to the receiver, and shows its metrics at ``/metrics``."""
+    """A service that sends its metrics to the receiver, and shows them at ``/metrics``."""
     folder = tmp_path_factory.mktemp("watched")
     variables = {**receiver.environment, "MOOT_METRICS_TOKEN": METRICS_TOKEN}
     with running_stub(folder / "stub", latency_ms=1500) as stub, running_service(folder, stub, variables) as found:
@@ -126,7 +126,7 @@ def test_metrics_are_shown_only_with_their_token(watched: Service) -> None:
             assert get_metrics(watched, name, headers).status_code == 401
 
 
-def test_metrics_and_spans_of_workers_contain_no_claims(watched: Service, receiver: Receiver) -> None:
+def test_metrics_of_workers_contain_no_claims(watched: Service, receiver: Receiver) -> None:
     with watched.client_of("bob") as bob:
         asked = {"assistant_id": "standard_prompting", "input": {"claim": "MARKED: terns dive."}}
         bob.post("/runs/wait", json={**asked, "context": {"model": SETTINGS["model"]}}).raise_for_status()
@@ -137,8 +137,6 @@ def test_metrics_and_spans_of_workers_contain_no_claims(watched: Service, receiv
     assert DEBATE_COUNT not in of_page  # the web process runs no debates
     done = [sum_of_samples(text, DEBATE_COUNT, 'moot_status="done"') for text in of_workers if DEBATE_COUNT in text]
     assert sum(done) >= 1
-    receiver.wait_for(lambda: "invoke_workflow standard_prompting" in {name for name, _ in receiver.spans})
-    assert "chat gpt-4o-mini" in {name for name, _ in receiver.spans}
     assert b"MARKED" not in receiver.raw
     assert "MARKED" not in "".join([of_page, *of_workers])
 

@@ -21,7 +21,7 @@ ROWS = 4
 
 
 def test_a_worker_and_its_processes_send_telemetry(start_stub: StartStub, tmp_path: Path) -> None:
-    """The worker sends the length of the queue, and its processes send spans and metrics of their debates."""
+    """The worker sends the length of the queue, and its processes send the counts of their debates."""
     stub = start_stub([{"match": "Claim number 0", "delay_ms": 600_000, "times": 1}])
     (tmp_path / "claims.csv").write_text("claim\n" + "".join(f"Claim number {n} is true.\n" for n in range(ROWS)))
     batch = ("batch", str(tmp_path / "claims.csv"), "--out", str(tmp_path / "out"), "--model", "openai:gpt-4o-mini")
@@ -52,9 +52,8 @@ def test_a_worker_and_its_processes_send_telemetry(start_stub: StartStub, tmp_pa
             finally:
                 collecting.kill()
                 worker.kill()
-    assert receiver.total("moot.debate.duration", moot__status="done") == ROWS
+    assert receiver.total("moot.debates", moot__status="done") == ROWS
     assert receiver.total("moot.cost.usd") > 0
-    assert len([name for name, _ in receiver.spans if name == "invoke_workflow standard_prompting"]) >= ROWS
     processes = {resource["service.instance.id"] for resource in receiver.resources}
-    assert len(processes) == 4  # two workers, and for each worker a process that runs rows
+    assert len(processes) == 3  # two workers, and the process that ended debates
     assert "debate begun" in (tmp_path / "log").read_text()

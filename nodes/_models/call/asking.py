@@ -8,7 +8,6 @@ from typing import cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from moot.core.errors import BudgetExhausted, Outcome, ReplyError
-from moot.core.telemetry.switch import telemetry
 from moot.nodes._models.call.request import Asker, Request, Way
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.reply_parsing import text_of
@@ -64,8 +63,6 @@ def conversing(below: Way, speaker: Asker) -> Way:
 def record_fault(speaker: Asker, request: Request, message: AIMessage) -> str:
     """The fault of a message, in words; empty if it is usable; the last call records it, and a warning says it."""
     outcome, problem = request.fault(message)
-    if seen := telemetry():
-        seen.count_reply(outcome, speaker.model.name)
     call = request.calls[-1]
     call["outcome"] = cast(Outcome, outcome)
     if problem:

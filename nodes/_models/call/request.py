@@ -2,7 +2,7 @@
 
 A *request* is one question of a role. It takes one *call* or, if the first reply is unusable or the prompt is too long,
 several. A call takes one *attempt* or, after failures, several. All layers have the form of `Way`. Some layers act
-further down, through fields of the request: `reserving` and `observing` watch each attempt, and `reusing` keeps a reply
+further down, through fields of the request: `reserving` watches each attempt, and `reusing` keeps a reply
 between two calls.
 """
 

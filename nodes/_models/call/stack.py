@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from moot.core.telemetry.switch import telemetry
 from moot.nodes._models.call.fitting import fitting
 from moot.nodes._models.call.request import Asker, Layer, Way
 from moot.nodes._models.call.reserving import reserving
@@ -23,7 +22,6 @@ def way_of(speaker: Asker, judging: Layer) -> Way:
         judging,  # whether the reply is usable, and whether to ask again
         fitting,  # the prompt to the context
         speaker.ceilings.bounded and reserving,  # the budget
-        telemetry() is not None and observing_layer(),
         waiting,  # for the endpoint, and repeating after failures
     ]
     way = sending(speaker)
@@ -31,10 +29,3 @@ def way_of(speaker: Asker, judging: Layer) -> Way:
         if layer:
             way = layer(way, speaker)
     return way
-
-
-def observing_layer() -> Layer:
-    """Telemetry's layer; its packages are imported only if telemetry is on."""
-    from moot.nodes._telemetry.observed import observing
-
-    return observing

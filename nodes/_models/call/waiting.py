@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from functools import partial
 
 from langchain_core.messages import AIMessage
 from moot.core.errors import MootError
 from moot.core.limiter import limiter, with_retries
+from moot.core.telemetry import count_call, is_on
 from moot.nodes._models.call.request import Asker, Attempt, Request, Way
+from moot.nodes._models.prices import cost_of, read_prices
 from moot.nodes._records.entries import Call
 
 
@@ -29,7 +32,11 @@ def waiting(below: Way, speaker: Asker) -> Way:
             call = call_record(speaker, None, started, error.attempts)
             request.add_call({**call, "outcome": "failed", "detail": error.detail})
             raise
-        request.add_call(call_record(speaker, message, started, attempts))
+        call = call_record(speaker, message, started, attempts)
+        request.add_call(call)
+        if is_on():
+            usd = cost_of([call], await asyncio.to_thread(read_prices))
+            count_call(call["model"], call["prompt_tokens"], call["completion_tokens"], usd)
         return message
 
     return wait

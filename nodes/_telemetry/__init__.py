@@ -1,1 +1,0 @@
-"""Telemetry and logs of debates, and of their calls and searches."""
