@@ -75,7 +75,7 @@ def batch(
     with Stop() as stop:  # before the slow imports, so that `stop` also handles Ctrl-C during them
         from moot.cli.asking import input_from_options, named_settings
         from moot.cli.batch.jobs import BatchOptions, check_first_row
-        from moot.cli.batch.run import LOCK, Batch, Limits, check_workers, run_batch
+        from moot.cli.batch.run import LOCK, Batch, Limits, run_batch
         from moot.cli.batch.table import FILE
         from moot.cli.resuming import parse_mode
         from moot.core.config import usual_settings, value_of
@@ -87,7 +87,6 @@ def batch(
 
         if graphs and options["graph"]:
             raise UserError("--graphs and --graph both name systems: leave out one of them.", kind="invalid_setting")
-        check_workers(workers)
         if queue and workers > 1:
             raise UserError("A queue has its own workers: leave out --workers.", kind="invalid_setting")
         history_is_on()  # raises an error if the value of MOOT_HISTORY is not valid

@@ -16,7 +16,7 @@ from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.work import RowProcessor
 from moot.core.endpoint import close_clients
 from moot.core.errors import STOPS_BATCH, OutageCount
-from moot.nodes._models.ceilings import Ceilings
+from moot.nodes._models.budget import Budget
 
 OnEnd = Callable[[Job, Outcome], Awaitable[None]]
 """Callback that receives a row that has ended, and its outcome."""
@@ -57,7 +57,7 @@ def batch_stop_reason(outcome: Outcome, *, ceiling_reached: bool) -> str:
 
     Args:
         outcome: the row's outcome.
-        ceiling_reached: whether a shared ceiling refused a call.
+        ceiling_reached: whether a ceiling for all rows refused a call, or the time for all rows is over.
     """
     if outcome["status"] == "done":
         return ""
@@ -98,13 +98,13 @@ class LocalRunner:
     Args:
         processor: processes each row.
         at_once: maximum number of debates in flight.
-        ceilings: the ceilings shared by all debates.
+        budget: the budget of all debates together.
     """
 
-    def __init__(self, processor: RowProcessor, at_once: int, ceilings: Ceilings) -> None:
+    def __init__(self, processor: RowProcessor, at_once: int, budget: Budget) -> None:
         self.processor = processor
         self.at_once = at_once
-        self.ceilings = ceilings
+        self.budget = budget
 
     async def run_rows(self, rows: Rows, on_end: OnEnd) -> None:
         """As `RowRunner.run_rows`."""
@@ -112,7 +112,7 @@ class LocalRunner:
         async def take_rows() -> None:
             while (job := await rows.take()) is not None:
                 outcome = await self.processor.run_row(job)
-                rows.check_outcome(outcome, ceiling_reached=self.ceilings.refused)
+                rows.check_outcome(outcome, ceiling_reached=self.budget.refused)
                 await on_end(job, outcome)
 
         try:

@@ -11,10 +11,10 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.runnables import Runnable
 from moot.core.endpoint import DEFAULT_LIMITS, Endpoint, Limits
 from moot.core.errors import MootError, UserError
+from moot.nodes._models.budget import Budget
 from moot.nodes._models.call.asking import asking, conversing
 from moot.nodes._models.call.request import Layer, Request, Send
 from moot.nodes._models.call.stack import way_of
-from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.reply_parsing import fault_of, read_reply
@@ -45,7 +45,7 @@ class Speaker:
     # The agent's name (may be empty) and the number of its sample: different samples never share a call.
     sample: tuple[str, int] = ("", 1)
     # By default those of the session
-    ceilings: Ceilings = None  # type: ignore[assignment]
+    ceilings: Budget = None  # type: ignore[assignment]
     seed: int | None = None  # from which each call's seed is derived; None for no seeds
     around: tuple[Layer, ...] = ()  # layers before all others
 

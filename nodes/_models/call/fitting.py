@@ -70,7 +70,7 @@ def fitting(below: Way, speaker: Speaker) -> Way:
 def planned_call(speaker: Speaker, request: Request, size: int | None = None) -> PlannedCall:
     """A request as a call for the ceilings; ``size`` are the bytes of its messages, by default counted."""
     more = request.parts.get("schema") or request.parts.get("tools")
-    extra = len(json.dumps(more)) if more and speaker.ceilings.bounded else 0
+    extra = len(json.dumps(more)) if more and speaker.ceilings.is_bounded else 0
     size = weight_of_all(request.messages) if size is None else size
     reply = max_reply_tokens(speaker.model) or REPLY_TOKENS
     return PlannedCall(speaker.role, request.prompt, speaker.model.name, size + extra, reply)

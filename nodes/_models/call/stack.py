@@ -25,7 +25,7 @@ def way_of(speaker: Speaker, judging: Layer) -> Way:
         speaker.session.debate_ledger is not None and reusing,  # from the ledger, or to it
         judging,  # whether the reply is usable, and whether to ask again
         fitting,  # the prompt to the context
-        speaker.ceilings.bounded and reserving,  # the budget
+        speaker.ceilings.is_bounded and reserving,  # the budget
         telemetry() is not None and observing_layer(),
         waiting,  # for the endpoint, and repeating after failures
     ]
