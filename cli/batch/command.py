@@ -44,7 +44,12 @@ def batch(
     workers: Workers = 1,
     at_once: DebatesAtOnce = 4,
     budget: Annotated[
-        int | None, typer.Option(min=1, help="Maximum tokens for all rows together. To limit each row: --set budget=N.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Maximum tokens for all rows together, in equal shares with --workers or --queue. "
+            "To limit each row: --set budget=N.",
+        ),
     ] = None,
     max_cost: Annotated[float | None, typer.Option(min=0, help="Maximum USD for all rows together.")] = None,
     max_calls: Annotated[int | None, typer.Option(min=1, help="Maximum model calls for all rows together.")] = None,

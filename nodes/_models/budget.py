@@ -166,10 +166,6 @@ class Budget:
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
-    def decides(self, role: str, prompt: str) -> bool:
-        """Whether this call decides the debate, and budget is still held back for it."""
-        return (self, role, prompt) in self._held
-
     async def reserve(self, planned: PlannedCall) -> Reservation:
         """Reserves the most that a call can take; waits for calls in flight, or raises BudgetExhausted."""
         held = self._held.get((self, planned.role, planned.prompt))
@@ -248,7 +244,7 @@ class Budget:
         while True:
             # The amount may change during the wait: replies to calls in flight correct the bytes per token.
             need = need_now()
-            own = self._usable(held, need) if held else NOTHING
+            own = self._own_held() if held else NOTHING
             short = next((level for level in self.levels if not need.fits(level._available().plus(own))), None)
             if time.monotonic() >= until:
                 for level in self.levels:
@@ -263,13 +259,6 @@ class Budget:
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if until == math.inf else max(0, until - time.monotonic())):
                     await self.wait_for_change()
-
-    def _usable(self, held: PlannedCall, need: Spend) -> Spend:
-        """What a deciding call may use: all that the debate holds or, if it is larger than planned, its own part."""
-        own = held.most(self.prices)
-        planned = Spend(*(one if most < math.inf else most for one, most in zip(own, self.tightest, strict=True)))
-        # Lost calls can leave too little for all deciding calls; then the last of them are refused.
-        return self._total_of(self._held[key] for key in self._own_keys()) if need.fits(planned) else own
 
     def _shortage(self, need: Spend, level: Budget, room: Spend) -> str:
         """The reason why a call was not made, in words."""
@@ -299,6 +288,9 @@ class Budget:
     def held(self) -> Spend:
         """What is held back for calls that decide, in this debate and in debates within it."""
         return reduce(Spend.plus, (call.most(owner.prices) for (owner, *_), call in self._held.items()), NOTHING)
+
+    def _own_held(self) -> Spend:
+        return self._total_of(self._held[key] for key in self._own_keys())
 
     def _total_of(self, calls: Iterable[PlannedCall]) -> Spend:
         return reduce(Spend.plus, (call.most(self.prices) for call in calls), NOTHING)
@@ -342,20 +334,21 @@ class Budget:
         )
         return max(0, math.floor(min(shares, default=0)))
 
-    def prompt_bytes(self, planned: PlannedCall) -> int | None:
-        """The most bytes (`weight_of`) of a deciding prompt; None if neither its tokens nor their cost are bounded."""
-        held, price = self._held.get((self, planned.role, planned.prompt)), price_of(planned.model, self.prices)
+    def prompt_bytes(self, role: str, prompt: str, model: str) -> int | None:
+        """The most bytes (`weight_of`) of a prompt that decides; None if it does not, or if tokens are not bounded."""
+        if (held := self._held.get((self, role, prompt))) is None:
+            return None
         # To the bytes that are held back, each deciding prompt adds an equal share of what is left besides.
-        shares, tokens = max(1, len(self._own_keys())), math.inf
+        price, shares, tokens = price_of(model, self.prices), len(self._own_keys()), math.inf
         for room in (level._available() for level in self.levels):
             tokens = min(tokens, max(0, room.tokens) / shares)
             if price and price["input"]:
                 tokens = min(tokens, max(0, room.usd) / shares / costs_of(1, 0, price)[0])
         if tokens == math.inf:
             return None
-        per = bytes_per_token(planned.model)
+        per = bytes_per_token(model)
         margin = UNCOUNTED_SHARE if per == BYTES_PER_TOKEN else CONTEXT_SHARE
-        return (held.bytes if held else 0) + math.floor(tokens * per * margin)
+        return held.bytes + math.floor(tokens * per * margin)
 
 
 _shared: ContextVar[Budget | None] = ContextVar("shared_budget", default=None)

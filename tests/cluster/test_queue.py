@@ -185,7 +185,7 @@ def test_the_spending_of_a_debate_includes_calls_whose_replies_were_lost(postgre
     rows, ledger = QueuedRows(postgres), PostgresLedger(postgres)
     for key in ("key0", "key1", "key2"):
         ledger.begin(Request(key, "f", "rag", "{}", "{}", True, None))
-    entries = [
+    entries: list[tuple[str, dict[str, Any]]] = [
         ("key0", {"paid": [10, 0.5, 1]}),
         ("key0", {"failed": 1, "sent": [30.5, 0, 1]}),
         ("key1", {"sent": [1, 0, 1]}),
