@@ -1,3 +1,3 @@
 """Public names of `moot.graphs` that are defined in other packages of moot."""
 
-from moot.nodes._models.ceilings import shared_ceilings as shared_ceilings
+from moot.nodes._models.budget import shared_ceilings as shared_ceilings

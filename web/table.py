@@ -26,7 +26,7 @@ from moot.core.errors import UserError, WorldError
 from moot.core.ledger import Debate, open_ledger
 from moot.core.redaction import hide_secrets
 from moot.graphs._registry import graph_names
-from moot.nodes._models.ceilings import Ceilings
+from moot.nodes._models.budget import Budget
 from moot.nodes._models.debate_ledger import LedgerUse, current_use
 from moot.nodes._models.session import Session
 from moot.nodes._records.reducers import turn_key, written_values
@@ -118,7 +118,7 @@ class Table:
         request = self.requests.pop((run.get("metadata") or {}).get(REQUEST_KEY) or "", RunRequest())
         return replace(current_use("record"), id=request.debate, idempotency_key=request.key)
 
-    def reservation(self, use: LedgerUse, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Ceilings | None]:
+    def reservation(self, use: LedgerUse, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Budget | None]:
         """In a service, a reservation of a part of the user's quotas; see `reserved_ceilings`."""
         return reserved_ceilings(use.run or "", use.person, settings)
 

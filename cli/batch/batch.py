@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from moot.cli.batch.jobs import BatchOptions, Job, jobs_of
@@ -24,11 +25,10 @@ from moot.core.errors import MootError, UserError
 from moot.core.ledger import open_ledger
 from moot.core.words import count_with_noun
 from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
-from moot.nodes._models.ceilings import Ceilings, debates_within
+from moot.nodes._models.budget import SETTINGS, Budget, debates_within
 from moot.nodes._models.debate_ledger import Mode
-from moot.nodes._models.joint_ceilings import HAS_PROCESS_LOCKS, SPENT, JointFile
 from moot.nodes._models.prices import read_prices
-from moot.nodes._models.spend import NOTHING, Spend
+from moot.nodes._models.spend import NOTHING, UNBOUNDED, Spend, in_words
 from rich.console import Console
 
 LOCK = ".batch.lock"
@@ -62,8 +62,10 @@ class Batch:
         self.total = self.done = self.bad = self.replaced = 0
         self.spent = NOTHING
         """The cost of this file's debates in earlier runs. It is summed once, when the rows are read."""
+        self._begun: dict[str, Spend] = {}
+        """What the ledger counts for debates that have begun and are not done, by key."""
 
-    def read_rows(self, spending: Callable[[list[str]], Mapping[str, tuple[float, float, float]]]) -> None:
+    def read_rows(self, spending: Callable[[list[str]], Mapping[str, Sequence[float]]]) -> None:
         """Reads the file once, stores its rows, and counts debates and bad rows. Blocking.
 
         Args:
@@ -95,7 +97,7 @@ class Batch:
                 self.bad += 1
                 self.store.add_bad_row(row.number, row.id, row.claim, f"line {row.line}: {error.detail}")
 
-    def _add_debate(self, job: Job, spent: tuple[float, float, float] | None) -> None:
+    def _add_debate(self, job: Job, spent: Sequence[float] | None) -> None:
         """Stores a debate, and its outcome if an earlier run left one; counts the debate and its cost."""
         self.total += 1
         found = self.store.outcome(job.key)
@@ -108,7 +110,10 @@ class Batch:
         if is_only_system:
             self.store.forget_other_systems(name, job.system)
         self.store.add_debate(name, job.system, job.key, found)
-        self.done += found is not None and self._is_done(job, found)
+        is_done = found is not None and self._is_done(job, found)
+        self.done += is_done
+        if spent and not is_done:
+            self._begun[job.key] = Spend(*spent)
         known = _spend_of(found or {})
         # The larger values, because the outcome may have USD even if the ledger has none.
         self.spent = self.spent.plus(Spend(*map(max, known, spent or NOTHING)))
@@ -116,8 +121,27 @@ class Batch:
     def _is_done(self, job: Job, outcome: Outcome) -> bool:
         return outcome["status"] == "done" and (self.folder / f"{job.name}.json").exists()
 
-    def remaining(self) -> Iterator[Job]:
-        """Yields the debates that are not done. Blocking.
+    def share(self, most: Spend) -> Spend:
+        """What each debate that is not done may spend from now on: an equal part of what the ceilings ``most`` leave.
+
+        Raises:
+            UserError: the part is nothing, or less than a call.
+        """
+        rows = max(1, self.total - self.done)
+        share = Spend(*(max(0, left) / rows for left in most.minus(self.spent)))
+        for name, part in share._asdict().items():
+            if self.done < self.total and (part < 1 if name == "calls" else part == 0):
+                raise UserError(
+                    f"--{SETTINGS[name].replace('_', '-')} leaves {in_words(name, part * rows)} for "
+                    f"{count_with_noun(rows, 'debate')}. If several processes run a batch, each debate gets an equal "
+                    "share, which is too small here. Raise the ceiling, or run the batch without --workers and "
+                    "--queue.",
+                    kind="invalid_setting",
+                )
+        return share
+
+    def remaining(self, share: Spend | None = None) -> Iterator[Job]:
+        """Yields the debates that are not done, each with its ``share`` of the ceilings, if there is one. Blocking.
 
         Raises:
             UserError: the file of claims has changed, or can no longer be read.
@@ -128,7 +152,7 @@ class Batch:
             for job in jobs_of(row, name, self.options, self.store.batch):
                 found = self.store.outcome(job.key)
                 if found is None or not self._is_done(job, found):
-                    yield job
+                    yield replace(job, most=self._begun.get(job.key, NOTHING).plus(share)) if share else job
 
 
 NO_OWN_MODEL = (
@@ -147,8 +171,8 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
             cannot be written.
     """
     console = Console(stderr=True)
-    counts_spending = limits.is_bounded and not limits.queue and batch.mode in ("record", "reuse")
-    batch.read_rows((lambda keys: asyncio.run(open_ledger().spending_of(keys))) if counts_spending else lambda keys: {})
+    with spending_so_far(batch.mode, limits) as spending:
+        batch.read_rows(spending)
     if batch.claims.ignored:
         console.print(f"These columns are not read: {', '.join(batch.claims.ignored)}", markup=False)
     chosen = [batch.options.settings(system, {}) for system in batch.options.systems]
@@ -162,11 +186,12 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     if not batch.total and not batch.bad:
         raise UserError(f"{batch.claims.path.name} has no claims.", kind="invalid_file")
+    share = batch.share(limits.most) if limits.are_split and limits.most != UNBOUNDED else None
     runner = asyncio.Runner()
     threads = Threads(runner)
     stop_reason = ""
     with contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
-        stop_reason = stop.run(runner, _run_remaining(batch, limits, console))
+        stop_reason = stop.run(runner, _run_remaining(batch, limits, share, console))
     summary = write_table(batch.store.table_rows(), batch.folder, batch.options.systems)
     show_table(summary, batch.folder, Console(), stop_reason)
     if stop.signal:
@@ -180,6 +205,29 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
         end_now(code)
     runner.close()
     return code
+
+
+@contextlib.contextmanager
+def spending_so_far(mode: Mode, limits: Limits) -> Iterator[Callable[[list[str]], Mapping[str, Sequence[float]]]]:
+    """Context manager: a function that reads the tokens, USD and calls of debates from the ledger of the batch.
+
+    It returns nothing if the batch has no ceilings for them, or does not use the ledger.
+
+    Raises:
+        UserError, WorldError: the queue cannot be used.
+    """
+    if limits.most == UNBOUNDED or mode not in ("record", "reuse"):
+        yield lambda keys: {}
+    elif limits.queue:
+        from moot.core.postgres.connection import Postgres
+        from moot.core.postgres.rows import QueuedRows
+
+        with contextlib.closing(Postgres(limits.queue)) as postgres:
+            rows = QueuedRows(postgres)
+            rows.prepare()
+            yield rows.spending_of
+    else:
+        yield lambda keys: asyncio.run(open_ledger().spending_of(keys))
 
 
 def _other_results(batch: Batch) -> list[str]:
@@ -204,8 +252,11 @@ def all_done(summary: Summary) -> bool:
     return summary.complete == summary.rows
 
 
-async def _run_remaining(batch: Batch, limits: Limits, console: Console) -> str:
-    """Runs the debates that are not done. Returns why the batch stopped; empty if nothing stopped it."""
+async def _run_remaining(batch: Batch, limits: Limits, share: Spend | None, console: Console) -> str:
+    """Runs the debates that are not done, each with its ``share`` if the ceilings are split.
+
+    Returns why the batch stopped; empty if nothing stopped it.
+    """
     spent = (round(batch.spent.tokens), batch.spent.usd)
     progress = BatchProgress(console, batch.total - batch.done, limits.budget, limits.max_cost, spent)
 
@@ -214,7 +265,7 @@ async def _run_remaining(batch: Batch, limits: Limits, console: Console) -> str:
         progress.note(outcome)
 
     with _runner(batch, limits, console) as runner, progress:
-        rows = Rows(batch.remaining())
+        rows = Rows(batch.remaining(share))
         try:
             await runner.run_rows(rows, on_end)
         except* MootError as errors:
@@ -224,10 +275,7 @@ async def _run_remaining(batch: Batch, limits: Limits, console: Console) -> str:
 
 @contextlib.contextmanager
 def _runner(batch: Batch, limits: Limits, console: Console) -> Iterator[RowRunner]:
-    """Context manager that yields the runner: a queue, this process or several processes.
-
-    The ceilings of local runners count the cost of earlier runs.
-    """
+    """Context manager that yields the runner: a queue, this process or several processes."""
     if limits.queue:
         from moot.cli.queue.runner import open_queue
 
@@ -238,35 +286,13 @@ def _runner(batch: Batch, limits: Limits, console: Console) -> Iterator[RowRunne
         with open_queue(limits.queue, batch.store, batch.folder, name, batch.mode, limits, print_line) as runner:
             yield runner
         return
-    if limits.workers == 1:
-        with debates_within(
-            Ceilings(limits.most, limits.seconds, spent=batch.spent, adds_earlier_runs=False)
-        ) as ceilings:
-            yield LocalRunner(RowProcessor(Folder(batch.folder), batch.mode, batch.prices), limits.at_once, ceilings)
+    folder, mode = batch.folder, batch.mode
+    if limits.workers > 1:
+        config = WorkerConfig(str(folder.resolve()), mode, time.time() + limits.seconds)
+        yield ProcessRunner(limits.workers, limits.at_once, config)
         return
-    config = WorkerConfig(str(batch.folder.resolve()), batch.mode, "", 0, limits.most, limits.seconds)
-    if not limits.is_bounded:
-        yield ProcessRunner(limits.workers, limits.at_once, config, None)
-        return
-    with TemporaryDirectory(prefix="moot-batch-") as folder:
-        path = Path(folder) / "ceilings"
-        ceilings_file = JointFile(path, limits.workers + 1)
-        try:
-            ceilings_file.write(0, SPENT, batch.spent)
-            shared = WorkerConfig(config.folder, config.mode, str(path), 0, limits.most, limits.seconds)
-            yield ProcessRunner(limits.workers, limits.at_once, shared, ceilings_file)
-        finally:
-            ceilings_file.close()
-
-
-def check_workers(workers: int) -> None:
-    """Checks that this operating system can run ``workers`` processes.
-
-    Raises:
-        UserError: ``workers`` is more than 1, and this operating system cannot run several processes.
-    """
-    if workers > 1 and not HAS_PROCESS_LOCKS:
-        raise UserError("--workers needs a system with file locks, such as Linux or macOS.", kind="invalid_setting")
+    with debates_within(Budget(limits.most, limits.seconds, spent=batch.spent, counts_earlier=False)) as budget:
+        yield LocalRunner(RowProcessor(Folder(folder), mode, batch.prices), limits.at_once, budget)
 
 
 def _first_error(errors: BaseExceptionGroup[MootError]) -> MootError:

@@ -34,7 +34,12 @@ def batch(
     workers: Workers = 1,
     at_once: DebatesAtOnce = 4,
     budget: Annotated[
-        int | None, typer.Option(min=1, help="Maximum tokens for all rows together. To limit each row: --set budget=N.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Maximum tokens for all rows together, in equal shares with --workers or --queue. "
+            "To limit each row: --set budget=N.",
+        ),
     ] = None,
     max_cost: Annotated[float | None, typer.Option(min=0, help="Maximum USD for all rows together.")] = None,
     max_calls: Annotated[int | None, typer.Option(min=1, help="Maximum model calls for all rows together.")] = None,
@@ -64,7 +69,7 @@ def batch(
         raise typer.BadParameter("name the folder for the table, and each row's document and report: --out FOLDER")
     with Stop() as stop:  # before the slow imports, so that `stop` also handles Ctrl-C during them
         from moot.cli.asking import input_from_options, named_settings
-        from moot.cli.batch.batch import LOCK, Batch, check_workers, run_batch
+        from moot.cli.batch.batch import LOCK, Batch, run_batch
         from moot.cli.batch.jobs import BatchOptions, check_first_row
         from moot.cli.batch.runner import Limits
         from moot.cli.batch.table import FILE
@@ -78,7 +83,6 @@ def batch(
 
         if graphs and options["graph"]:
             raise UserError("--graphs and --graph both name systems: leave out one of them.", kind="invalid_setting")
-        check_workers(workers)
         if queue and workers > 1:
             raise UserError("A queue has its own workers: leave out --workers.", kind="invalid_setting")
         history_is_on()  # raises an error if the value of MOOT_HISTORY is not valid

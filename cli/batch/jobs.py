@@ -84,6 +84,8 @@ class Job:
         key: the debate's id. It stays the same on every run, unless the debate's input or settings change.
         asked: the debate's input.
         settings: the debate's settings.
+        most: if several processes run the batch, the tokens, USD and calls that this debate may take, including its
+            earlier runs; empty if the batch has no such ceilings, or one process that runs all rows.
     """
 
     number: int
@@ -92,6 +94,7 @@ class Job:
     key: str
     asked: Mapping[str, Any]
     settings: Mapping[str, Any]
+    most: Sequence[float] = ()
 
 
 def jobs_of(row: ClaimRow, name: str, options: BatchOptions, batch: str) -> list[Job]:

@@ -18,7 +18,7 @@ from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.work import RowProcessor
 from moot.core.endpoint import close_clients
 from moot.core.errors import STOPS_BATCH, OutageCount
-from moot.nodes._models.ceilings import Ceilings
+from moot.nodes._models.budget import Budget
 from moot.nodes._models.spend import Spend
 
 OnEnd = Callable[[Job, Outcome], Awaitable[None]]
@@ -59,9 +59,9 @@ class Limits:
         return math.inf if self.max_seconds is None else self.max_seconds
 
     @property
-    def is_bounded(self) -> bool:
-        """Whether tokens, USD, calls or time are limited."""
-        return self.most != Spend(math.inf, math.inf, math.inf) or self.seconds < math.inf
+    def are_split(self) -> bool:
+        """Whether several processes run the rows, so that each row has its own share of the ceilings."""
+        return self.workers > 1 or self.queue is not None
 
 
 class Rows:
@@ -99,7 +99,7 @@ def batch_stop_reason(outcome: Outcome, *, ceiling_reached: bool) -> str:
 
     Args:
         outcome: the row's outcome.
-        ceiling_reached: whether a shared ceiling refused a call.
+        ceiling_reached: whether a ceiling for all rows refused a call, or the time for all rows is over.
     """
     if outcome["status"] == "done":
         return ""
@@ -140,13 +140,13 @@ class LocalRunner:
     Args:
         processor: processes each row.
         at_once: maximum number of debates in flight.
-        ceilings: the ceilings shared by all debates.
+        budget: the budget of all debates together.
     """
 
-    def __init__(self, processor: RowProcessor, at_once: int, ceilings: Ceilings) -> None:
+    def __init__(self, processor: RowProcessor, at_once: int, budget: Budget) -> None:
         self.processor = processor
         self.at_once = at_once
-        self.ceilings = ceilings
+        self.budget = budget
 
     async def run_rows(self, rows: Rows, on_end: OnEnd) -> None:
         """As `RowRunner.run_rows`."""
@@ -154,7 +154,7 @@ class LocalRunner:
         async def take_rows() -> None:
             while (job := await rows.take()) is not None:
                 outcome = await self.processor.run_row(job)
-                rows.check_outcome(outcome, ceiling_reached=self.ceilings.refused)
+                rows.check_outcome(outcome, ceiling_reached=self.budget.refused)
                 await on_end(job, outcome)
 
         try:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,9 +18,11 @@ from moot.core.errors import MootError
 from moot.core.files import write_atomically, write_error
 from moot.core.ledger import open_ledger
 from moot.graphs import load_graph
+from moot.nodes._models.budget import Budget, debates_within
 from moot.nodes._models.debate_ledger import LedgerUse, Mode, ledger_use
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import Price, calls_with_reserved_tokens, cost_of, paid_calls
+from moot.nodes._models.spend import UNBOUNDED, Spend
 from moot.nodes._runtime.document import check_schema
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._texts.calibrated import confidence_basis
@@ -121,6 +126,21 @@ class RowProcessor:
         if self.mode in ("record", "reuse"):
             await open_ledger().end(job.key, "done" if document["status"] == "done" else "failed")
         return outcome
+
+
+@contextmanager
+def share_of(job: Job, until: float) -> Iterator[None]:
+    """A context manager: a debate in it stays within its row's share of the batch's ceilings.
+
+    Args:
+        job: the row, with its share.
+        until: the latest end of the batch, in seconds since 1970; infinite without a limit.
+    """
+    if not job.most and until == math.inf:
+        yield
+        return
+    with debates_within(Budget(Spend(*job.most) if job.most else UNBOUNDED, until - time.time())):
+        yield
 
 
 def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outcome:

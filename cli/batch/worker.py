@@ -14,8 +14,6 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
-from contextvars import copy_context
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -23,13 +21,10 @@ from typing import Any, TextIO
 from langsmith.utils import tracing_is_enabled
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.process import CLOSE_SECONDS
-from moot.cli.batch.work import Folder, RowProcessor
+from moot.cli.batch.work import Folder, RowProcessor, share_of
 from moot.core.telemetry import begin_telemetry, finish_telemetry, is_on
-from moot.nodes._models.ceilings import debates_within
 from moot.nodes._models.debate_ledger import Mode
-from moot.nodes._models.joint_ceilings import JointCeilings, JointFile
 from moot.nodes._models.prices import read_prices
-from moot.nodes._models.spend import Spend
 from moot.nodes._runtime.tracing import client_of_process, finish_at_exit
 
 HEARTBEAT_SECONDS = 5.0
@@ -43,18 +38,12 @@ class WorkerConfig:
     Args:
         folder: the batch's folder.
         mode: how the ledger is used.
-        ceilings_file: the file of the shared ceilings; empty if there are none.
-        slot: this worker's slot in that file.
-        most: the limits on tokens, USD and calls.
-        seconds: the time left for the batch, in seconds.
+        until: the latest end of the batch, in seconds since 1970; infinite without a limit.
     """
 
     folder: str
     mode: Mode
-    ceilings_file: str
-    slot: int
-    most: tuple[float, float, float]
-    seconds: float
+    until: float
 
     def line(self) -> str:
         """The configuration as a line of JSON."""
@@ -66,16 +55,15 @@ def main() -> None:
     first, out = open_streams()
     begin_telemetry(port=False)
     config = WorkerConfig(**first)
-    ceilings_file = JointFile(Path(config.ceilings_file)) if config.ceilings_file else None
-    ceilings = JointCeilings(ceilings_file, config.slot, Spend(*config.most), config.seconds) if ceilings_file else None
     processor = RowProcessor(Folder(Path(config.folder)), config.mode, read_prices())
 
     async def run_row(row: dict[str, Any]) -> dict[str, Any]:
-        outcome = await processor.run_row(Job(**row))
-        return {"outcome": outcome, "full": bool(ceilings and ceilings.refused)}
+        job = Job(**row)
+        with share_of(job, config.until):
+            outcome = await processor.run_row(job)
+        return {"outcome": outcome, "full": time.time() >= config.until}
 
-    with debates_within(ceilings) if ceilings else nullcontext():
-        asyncio.run(process_rows(run_row, out))
+    asyncio.run(process_rows(run_row, out))
 
 
 def open_streams() -> tuple[dict[str, Any], TextIO]:
@@ -98,7 +86,6 @@ async def process_rows(run_row: Callable[[dict[str, Any]], Awaitable[dict[str, A
         out: the stream for answers.
     """
     loop, running = asyncio.get_running_loop(), set()
-    context = copy_context()  # has the ceilings, unlike the context of the thread that reads rows
 
     async def answer(row: dict[str, Any]) -> None:
         write_value(out, {"key": row["key"], **await run_row(row)})
@@ -110,7 +97,7 @@ async def process_rows(run_row: Callable[[dict[str, Any]], Awaitable[dict[str, A
 
     def read_rows() -> None:
         for line in sys.stdin:
-            loop.call_soon_threadsafe(start_row, line, context=context)
+            loop.call_soon_threadsafe(start_row, line)
         if is_on() or tracing_is_enabled():
             loop.call_soon_threadsafe(finish_and_exit)  # blocks the loop, so that debates start no call meanwhile
             time.sleep(CLOSE_SECONDS)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from dataclasses import replace
 
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import failed_outcome
 from moot.cli.batch.process import MOST_DEATHS, Worker
 from moot.cli.batch.runner import OnEnd, Rows
 from moot.cli.batch.worker import WorkerConfig
-from moot.nodes._models.joint_ceilings import JointFile
 
 log = logging.getLogger(__name__)
 MOST_IDLE_DEATHS = 2
@@ -28,16 +25,13 @@ class ProcessRunner:
     Args:
         count: number of processes.
         at_once: maximum number of debates in flight in each process.
-        config: the configuration of each process, except its slot and the time left.
-        ceilings_file: the file of the ceilings that the processes share; None without ceilings.
+        config: the configuration of each process.
     """
 
-    def __init__(self, count: int, at_once: int, config: WorkerConfig, ceilings_file: JointFile | None) -> None:
+    def __init__(self, count: int, at_once: int, config: WorkerConfig) -> None:
         self.count = count
         self.at_once = at_once
         self.config = config
-        self.ceilings_file = ceilings_file
-        self.until = time.monotonic() + config.seconds
 
     async def run_rows(self, rows: Rows, on_end: OnEnd) -> None:
         """As `RowRunner.run_rows`.
@@ -47,10 +41,10 @@ class ProcessRunner:
                 ready.
         """
         async with asyncio.TaskGroup() as group:
-            for slot in range(1, self.count + 1):  # slot 0 is this process's own
-                group.create_task(self._run_slot(slot, rows, on_end))
+            for _ in range(self.count):
+                group.create_task(self._run_slot(rows, on_end))
 
-    async def _run_slot(self, slot: int, rows: Rows, on_end: OnEnd) -> None:
+    async def _run_slot(self, rows: Rows, on_end: OnEnd) -> None:
         """Runs the process of one slot, and starts a new process whenever the last one was killed.
 
         The slot ends if `MOST_IDLE_DEATHS` processes in succession were killed before they ended a row.
@@ -58,8 +52,7 @@ class ProcessRunner:
         suspects: list[Job] = []
         idle_deaths = 0
         while True:
-            config = replace(self.config, slot=slot, seconds=max(self.until - time.monotonic(), 0.001))
-            worker = await Worker.start(config.line())
+            worker = await Worker.start(self.config.line())
             try:
                 while suspects:
                     if not await worker.run_row(suspects[0], rows, on_end):
@@ -77,8 +70,6 @@ class ProcessRunner:
                         return
             finally:
                 await worker.end()
-                if self.ceilings_file is not None:
-                    self.ceilings_file.settle_killed(slot)
 
     async def _run_until_killed(self, worker: Worker, rows: Rows, on_end: OnEnd) -> tuple[list[Job], bool]:
         """Lets a worker run rows, several at once.

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
-from collections import Counter
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome, failed_outcome
 from moot.cli.batch.runner import batch_stop_reason, outage_in_words
-from moot.cli.batch.work import RowProcessor
+from moot.cli.batch.work import RowProcessor, share_of
 from moot.cli.batch.worker import open_streams, process_rows
 from moot.cli.queue.indexing import store_piece
 from moot.core.callers import serving_callers
@@ -29,10 +26,7 @@ from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.queued import QueuedBatch
 from moot.core.postgres.rows import QueuedRows
 from moot.core.telemetry import begin_telemetry
-from moot.nodes._models.ceilings import debates_within
-from moot.nodes._models.leased_ceilings import LeasedCeilings
 from moot.nodes._models.prices import read_prices
-from moot.nodes._models.spend import Spend
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +75,6 @@ class QueueRowProcessor:
     def __init__(self, rows: QueuedRows) -> None:
         self._rows = rows
         self._prices = read_prices()
-        self._ceilings: dict[str, LeasedCeilings] = {}
-        self._running: Counter[str] = Counter()
         self._proven: set[str] = set()
         """Batches with a row that succeeded here. If a row of such a batch fails, this machine is not the cause."""
 
@@ -112,18 +104,13 @@ class QueueRowProcessor:
         batch, worker = QueuedBatch(**row["batch"]), row["worker"]
         if "passages" in row["job"]:
             return await self._answer_for(batch, worker, row["job"]["key"], await store_piece(row["job"]))
-        job, ceilings = Job(**row["job"]), self._ceilings_of(batch)
+        job = Job(**row["job"])
         store = QueueDocuments(self._rows, lambda outcome: self._leave_to_others(batch.id, worker, outcome))
         processor = RowProcessor(store, batch.mode, self._prices)  # type: ignore[arg-type]
-        self._running[batch.id] += 1
-        try:
-            with debates_within(ceilings) if ceilings else nullcontext():
-                outcome = await processor.run_row(job)
-        finally:
-            self._running[batch.id] -= 1
+        with share_of(job, batch.until):
+            outcome = await processor.run_row(job)
         answer = await self._answer_for(batch, worker, job.key, outcome)
-        full = bool(ceilings and ceilings.refused)
-        why = batch_stop_reason(outcome, ceiling_reached=full)
+        why = batch_stop_reason(outcome, ceiling_reached=time.time() >= batch.until)
         if not why and outcome.get("outage"):
             outages, reason = OutageCount(), ""
             for outage in await asyncio.to_thread(self._rows.last_outages, batch.id, MOST_OUTAGES):
@@ -131,8 +118,6 @@ class QueueRowProcessor:
             why = outage_in_words(reason, outcome)
         if answer["stored"] and why:
             await asyncio.to_thread(self._rows.stop, batch.id, why)
-        if ceilings and not self._running[batch.id]:
-            await asyncio.to_thread(self._rows.give_back, batch.id, ceilings.end_unused_lease())
         return answer
 
     async def _answer_for(self, batch: QueuedBatch, worker: int, key: str, outcome: Outcome) -> dict[str, Any]:
@@ -159,23 +144,6 @@ class QueueRowProcessor:
             outcome["status"] != "done" and outcome["kind"] in MACHINE_FAULTS and batch not in self._proven
         )
         return machine_may_be_at_fault and self._rows.resign(worker)
-
-    def _ceilings_of(self, batch: QueuedBatch) -> LeasedCeilings | None:
-        """The ceilings of a batch; None if it has no limits.
-
-        If no row of the batch is running here, the ceilings are created again, because the limits may have changed.
-        """
-        most = Spend(*batch.most)
-        if min(*most, batch.until) == math.inf:
-            return None
-        found = self._ceilings.get(batch.id)
-        if found is None or not self._running[batch.id]:
-
-            async def lease(least: Spend, need: Spend) -> Any:
-                return await asyncio.to_thread(self._rows.lease, batch.id, least, need)
-
-            found = self._ceilings[batch.id] = LeasedCeilings(lease, most, batch.until - time.time())
-        return found
 
 
 def main() -> None:

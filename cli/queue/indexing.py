@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 
 MOST_QUEUED = 64
 """Maximum number of pieces of a corpus in the queue. This is enough to keep the workers busy."""
-UNBOUNDED = (math.inf, math.inf, math.inf)
-"""No ceilings for tokens, USD and calls."""
 POLL_SECONDS = 0.25
 """Seconds between two checks of the pieces in the queue."""
 
@@ -59,7 +57,7 @@ class FillByQueue:
             WorldError: a worker could not store a piece. The error has the kind of the worker's error.
         """
         prefix = hashlib.sha256(f"{target.name} {target.collection.id}".encode()).hexdigest()[:8]
-        batch = QueuedBatch(prefix + uuid4().hex[:8], f"corpus {target.name}", "off", UNBOUNDED, math.inf)
+        batch = QueuedBatch(prefix + uuid4().hex[:8], f"corpus {target.name}", "off", math.inf)
         with closing(Postgres(self._url)) as postgres:
             rows = QueuedRows(postgres)
             await asyncio.to_thread(rows.prepare)

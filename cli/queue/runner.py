@@ -65,7 +65,7 @@ def open_queue(
     Raises:
         UserError: the address is invalid, or the extra ``queue`` is not installed.
     """
-    batch = QueuedBatch(store.batch, file, mode, limits.most, time.time() + limits.seconds)
+    batch = QueuedBatch(store.batch, file, mode, time.time() + limits.seconds)
     with closing(Postgres(url)) as postgres:
         rows = QueuedRows(postgres)
         yield QueueRunner(rows, batch, Folder(folder), store, WorkerWatch(rows, print_line))

@@ -15,7 +15,7 @@ from moot.core.redaction import redact
 T = TypeVar("T")
 Job = Callable[[Any], T]
 
-VERSION = 5
+VERSION = 6
 """The version of moot's tables. Each change of the tables increases it, and tables of another version are refused."""
 PATIENCE = 120.0
 """Seconds for which a job is retried by default, for example if the server is unreachable or its disk is full."""
@@ -45,9 +45,7 @@ CREATE TABLE moot.workers (
 );
 CREATE TABLE moot.batches (
     id text PRIMARY KEY, file text NOT NULL, mode text NOT NULL, made timestamptz NOT NULL DEFAULT now(),
-    tokens float8 NOT NULL, usd float8 NOT NULL, calls float8 NOT NULL, until float8 NOT NULL,
-    taken_tokens float8 NOT NULL DEFAULT 0, taken_usd float8 NOT NULL DEFAULT 0, taken_calls float8 NOT NULL DEFAULT 0,
-    stopped text NOT NULL DEFAULT ''
+    until float8 NOT NULL, stopped text NOT NULL DEFAULT ''
 );
 CREATE TABLE moot.rows (
     key text PRIMARY KEY, batch text NOT NULL REFERENCES moot.batches ON DELETE CASCADE, number bigint NOT NULL,

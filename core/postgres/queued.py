@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-Spent = tuple[float, float, float]
-"""Tokens, USD and calls."""
-
 
 @dataclass(frozen=True)
 class QueuedBatch:
@@ -16,7 +13,6 @@ class QueuedBatch:
     id: str  # 16 hexadecimal digits
     file: str  # the name of its file of claims, or of the corpus that it indexes
     mode: str  # how its debates use the ledger
-    most: Spent  # the ceilings of all rows together for tokens, USD and calls; infinite without a ceiling
     until: float  # the latest end, in seconds since 1970; infinite without a limit
     stopped: str = ""  # the reason why no further row is started; empty if the batch is not stopped
 

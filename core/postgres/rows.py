@@ -9,7 +9,6 @@ Every method here blocks.
 from __future__ import annotations
 
 import json
-import math
 import os
 import socket
 import zlib
@@ -19,7 +18,7 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.core.ledger.records import PAID, SENT
 from moot.core.postgres.connection import PATIENCE, Postgres, queue_module
-from moot.core.postgres.queued import AssignedRow, EndedRow, QueuedBatch, Spent
+from moot.core.postgres.queued import AssignedRow, EndedRow, QueuedBatch
 
 TASK = "moot.row"
 """The name of procrastinate's task."""
@@ -32,16 +31,12 @@ MOST_LOSSES = 4
 """Number of lost workers after which a row fails."""
 CHECKED_ROWS = 200
 """Maximum number of rows that one check for lost jobs reads, because a check of a million rows would take seconds."""
-BLOCK = 16
-"""A lease from a batch's budget is this many times the maximum spending of one call; see `QueuedRows.lease`."""
-PARTS = 8
-"""A lease takes at most 1 / `PARTS` of the rest of the budget, unless ``least`` is more; see `QueuedRows.lease`."""
 SPENT_BY = " + ".join(f"coalesce((e.about::json -> '{name}' ->> {{0}})::float8, 0)" for name in (PAID, SENT))
-"""SQL for an amount that the calls of a ledger entry spent; ``{0}`` is the index of the amount in `Spent`."""
+"""SQL for an amount that the calls of a ledger entry spent: ``{0}`` is 0 for tokens, 1 for USD, 2 for calls."""
 
 
 class QueuedRows:
-    """The rows of all batches; methods retry for ``patience`` seconds, `prepare` never, `lease` until it succeeds."""
+    """The rows of all batches; methods retry for ``patience`` seconds, `prepare` never."""
 
     def __init__(self, postgres: Postgres, patience: float = PATIENCE) -> None:
         self._postgres = postgres
@@ -58,34 +53,29 @@ class QueuedRows:
     # --- batches --------------------------------------------------------------------------------------------------
 
     def open_batch(self, batch: QueuedBatch) -> None:
-        """Adds a batch, or continues the one with this id with the new ceilings, and drops its waiting rows."""
-        values = (batch.id, batch.file, batch.mode, *batch.most, batch.until)
+        """Adds a batch, or continues the one with this id, and drops its waiting rows."""
+        values = (batch.id, batch.file, batch.mode, batch.until)
 
         def job(cursor: Any) -> None:
             cursor.execute(
-                "INSERT INTO moot.batches (id, file, mode, tokens, usd, calls, until) "
-                "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET file = excluded.file, "
-                "mode = excluded.mode, tokens = excluded.tokens, usd = excluded.usd, calls = excluded.calls, "
-                "until = excluded.until, stopped = ''",
+                "INSERT INTO moot.batches (id, file, mode, until) VALUES (%s, %s, %s, %s) "
+                "ON CONFLICT (id) DO UPDATE SET file = excluded.file, mode = excluded.mode, until = excluded.until, "
+                "stopped = ''",
                 values,
             )
             drop = "UPDATE moot.rows SET status = 'dropped' WHERE batch = %s AND status = 'waiting'"
             cursor.execute(drop, (batch.id,))
-            self._recount(cursor, batch.id)
 
         self._do(job)
 
-    def _recount(self, cursor: Any, batch: str) -> None:
-        """Sets a batch's spending to the sum over its rows, unless a row is running."""
-        cursor.execute(
-            f"WITH took AS (SELECT tokens, usd, calls FROM moot.rows WHERE batch = %s AND status = 'done' UNION ALL "
-            f"SELECT {', '.join(map(SPENT_BY.format, range(3)))} FROM moot.rows AS r JOIN moot.debates AS d "
-            "ON d.id = r.key JOIN moot.entries AS e ON e.debate = d.number WHERE r.batch = %s AND r.status <> 'done') "
-            "UPDATE moot.batches SET (taken_tokens, taken_usd, taken_calls) = (SELECT coalesce(sum(tokens), 0), "
-            "coalesce(sum(usd), 0), coalesce(sum(calls), 0) FROM took) "
-            "WHERE id = %s AND NOT EXISTS (SELECT 1 FROM moot.rows WHERE batch = %s AND status = 'running')",
-            (batch, batch, batch, batch),
+    def spending_of(self, keys: Sequence[str]) -> dict[str, tuple[float, float, float]]:
+        """Tokens, USD and calls of each debate that has begun, by key; calls whose replies were lost are included."""
+        query = (
+            f"SELECT d.id, {', '.join(f'sum({SPENT_BY.format(index)})' for index in range(3))} FROM moot.debates AS d "
+            "JOIN moot.entries AS e ON e.debate = d.number WHERE d.id = ANY(%s) GROUP BY d.id"
         )
+        found = self._do(lambda cursor: cursor.execute(query, ([*keys],)).fetchall())
+        return {key: (tokens, usd, calls) for key, tokens, usd, calls in found}
 
     def queue_rows(self, batch: str, jobs: Sequence[Mapping[str, Any]]) -> None:
         """Queues new, failed and dropped rows; others keep their status, but done rows no longer count as collected."""
@@ -248,7 +238,6 @@ class QueuedRows:
         def job(cursor: Any) -> int:
             cursor.execute("UPDATE moot.batches SET stopped = '' WHERE id = %s", (batch,))
             self._requeue(cursor, "batch = %s AND status = 'failed'", (batch,))
-            self._recount(cursor, batch)
             self._notify(cursor, "batch = %s AND status = 'waiting'", (batch,))
             cursor.execute("SELECT count(*) FROM moot.rows WHERE batch = %s AND status = 'waiting'", (batch,))
             return int(cursor.fetchone()[0])
@@ -338,13 +327,13 @@ class QueuedRows:
                 "UPDATE moot.rows AS r SET status = 'running', worker = %s, touched = now() FROM moot.batches AS b "
                 "WHERE r.key = %s AND (r.status = 'waiting' OR r.status = 'running' AND r.worker = %s) "
                 "AND b.id = r.batch AND b.stopped = '' "
-                "RETURNING r.job, r.losses, b.id, b.file, b.mode, b.tokens, b.usd, b.calls, b.until",
+                "RETURNING r.job, r.losses, b.id, b.file, b.mode, b.until",
                 (worker, key, worker),
             )
             if (found := cursor.fetchone()) is None:
                 return None
-            job, losses, id, file, mode, tokens, usd, calls, until = found
-            batch = QueuedBatch(id, file, mode, (tokens, usd, calls), until)
+            job, losses, id, file, mode, until = found
+            batch = QueuedBatch(id, file, mode, until)
             return AssignedRow(key, json.loads(job), batch, alone=losses >= ALONE_AFTER)
 
         found: AssignedRow | None = self._do(job)
@@ -395,41 +384,3 @@ class QueuedRows:
             return len(keys)
 
         return int(self._do(job))
-
-    # --- ceilings of a batch ---------------------------------------------------------------------------------------
-
-    def lease(self, batch: str, least: Spent, need: Spent) -> tuple[Spent, Spent]:
-        """Leases a part of a batch's budget, or nothing if less than ``least`` is left; returns the lease and the
-        rest.
-        """
-
-        def job(cursor: Any) -> tuple[Spent, Spent]:
-            cursor.execute(
-                "SELECT tokens - taken_tokens, usd - taken_usd, calls - taken_calls FROM moot.batches "
-                "WHERE id = %s FOR UPDATE",
-                (batch,),
-            )
-            left = cursor.fetchone()
-            if any(few > room + 1e-9 for few, room in zip(least, left, strict=True)):
-                # Too little is left.
-                return (0, 0, 0), left
-            tokens, usd, calls = (room / PARTS if room < math.inf else room for room in left)
-            parts = (tokens, usd, calls if calls == math.inf else math.floor(calls))
-            leased = tuple(max(few, min(BLOCK * one, part)) for few, one, part in zip(least, need, parts, strict=True))
-            self._add_spending(cursor, batch, leased)
-            return leased, tuple(room - one for room, one in zip(left, leased, strict=True))
-
-        # The lease is retried without a time limit, because an error would count as the failure of a call.
-        found: tuple[Spent, Spent] = self._postgres.do(job, math.inf)
-        return found
-
-    def give_back(self, batch: str, unused: Spent) -> None:
-        """Gives the unspent part of a lease back to its batch."""
-        self._do(lambda cursor: self._add_spending(cursor, batch, tuple(-one for one in unused)))
-
-    def _add_spending(self, cursor: Any, batch: str, leased: Any) -> None:
-        cursor.execute(
-            "UPDATE moot.batches SET taken_tokens = taken_tokens + %s, taken_usd = taken_usd + %s, "
-            "taken_calls = taken_calls + %s WHERE id = %s",
-            (*leased, batch),
-        )

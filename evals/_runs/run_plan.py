@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from copy import copy
@@ -53,8 +54,8 @@ from moot.evals._runs.solver import debate, make_question
 from moot.evals._runs.tasks import TASKS
 from moot.evals._stats.measures import load_extra
 from moot.graphs import load_graph, shared_ceilings
+from moot.nodes._models.budget import Budget, debates_within
 from moot.nodes._models.chat_models import open_chat_model
-from moot.nodes._models.joint_ceilings import lasting_ceilings
 from moot.nodes._models.spend import UNBOUNDED, Spend
 from moot.nodes._models.spend import in_words as amount
 from moot.nodes._runtime.settings import checked_settings
@@ -65,6 +66,8 @@ CELLS_AT_ONCE = 4
 """Maximum number of cells that run at the same time. Each of them gets an equal part of `Limits.at_once`."""
 MOST_WRITES, LEAST_SAMPLES = 20, 10
 """Approximate maximum number of writes of a log, and minimum number of samples between two writes."""
+SPENDING_BYTES = 160
+"""Size of the file with the spending of runs: JSON, and spaces, so that each value replaces the last one whole."""
 LOCK = ".moot.lock"
 """Name of the lock file that prevents a second run in the same folder of logs."""
 
@@ -113,12 +116,41 @@ class Limits:
             with shared_ceilings(max_seconds=self.max_seconds):
                 yield
             return
-        with lasting_ceilings(spent, ceiling, inf if self.max_seconds is None else self.max_seconds) as ceilings:
-            if any(before := ceilings.spent):
+        seconds = inf if self.max_seconds is None else self.max_seconds
+        with open_spending(spent) as (before, keep):
+            if any(before):
                 cost = "" if self.max_cost is None else f", ${before.usd:.6f}"
                 took = f"{amount('calls', before.calls)} and {amount('tokens', before.tokens)}{cost}"
                 tell(f"Earlier runs took up to {took}, which count against the ceilings (see {spent.name}).")
-            yield
+            with debates_within(Budget(ceiling, seconds, spent=before, counts_earlier=False, keep=keep)):
+                yield
+
+
+@contextmanager
+def open_spending(path: Path) -> Iterator[tuple[Spend, Callable[[Spend], object]]]:
+    """A context manager: the spending that a file has, and a function that replaces it without a wait for the disk.
+
+    The function's argument includes calls in flight, so that the next run counts those that a kill ended.
+
+    Raises:
+        UserError, WorldError: the file cannot be created or read, or is damaged.
+    """
+    try:
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
+    except OSError as error:
+        raise write_error(path, error) from error
+    with file:
+        try:
+            before = Spend(**json.loads(file.read() or "{}"))
+        except (ValueError, TypeError) as error:
+            detail = f"{path} is damaged. Remove it, if the spending of earlier runs need not count."
+            raise UserError(detail, kind="invalid_file") from error
+
+        def keep(spent: Spend) -> None:
+            file.seek(0)
+            file.write(json.dumps(spent._asdict()).ljust(SPENDING_BYTES).encode())
+
+        yield before, keep
 
 
 def run_plan(

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from moot.core.errors import BudgetExhausted
+from moot.nodes._models.budget import Budget
 from moot.nodes._models.call.fitting import max_reply_tokens
-from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, weight_of
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.spend import REPLY_TOKENS, PlannedCall
@@ -27,16 +27,16 @@ def plan_call(
     return PlannedCall(speaker.role, prompt, speaker.model.name, size, max_reply_tokens(speaker.model) or REPLY_TOKENS)
 
 
-async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> Ceilings:
+async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> Budget:
     """Reserves the cost of a part's steps; waits while other parts run, because they may release budget."""
-    of_part, of_run = Ceilings(parent=run.ceilings), run.ceilings
+    of_part, of_run = Budget(parent=run.ceilings), run.ceilings
     budget: dict[str, Any] = {"prices": of_run.prices, "kept": [asdict(call) for call in calls]}
     was_refused = of_run.refused
     while True:
         try:
             await of_part.begin(budget)
         except BudgetExhausted:
-            of_part.end()
+            of_part.release_held()
             if not run.session.parts:
                 raise
             of_run.refused = was_refused
@@ -49,9 +49,9 @@ async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> C
 def end_part(run: NodeContext, part: int) -> None:
     """Ends a part that has ceilings of its own: releases its unused budget for other parts."""
     if ceilings := run.session.parts.pop(part, None):
-        ceilings.end()
+        ceilings.release_held()
 
 
-def ceilings_of(run: NodeContext, part: int) -> Ceilings:
+def ceilings_of(run: NodeContext, part: int) -> Budget:
     """The ceilings for the steps of a part; those of the run if the part has none of its own."""
     return run.session.parts.get(part, run.ceilings)

@@ -30,7 +30,7 @@ from moot.nodes._claims.state import (
     Rated,
     Step,
 )
-from moot.nodes._models.ceilings import SETTINGS
+from moot.nodes._models.budget import SETTINGS
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.spend import PlannedCall
 from moot.nodes._records.entries import Warned
@@ -197,7 +197,7 @@ def part_node(take_step: Any, role: str, prompt: str) -> Node:
         part = state["part"]
         done: dict[str, Any] = {}
         try:
-            if prompt == EXTRACT and run.ceilings.bounded:
+            if prompt == EXTRACT and run.ceilings.is_bounded:
                 await begin_part(run, part["start"], await _planned_calls(state, run))
             run = replace(run, ceilings=ceilings_of(run, part["start"]))
             done = await take_step(state, await run.speaker(role), run)

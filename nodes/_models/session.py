@@ -18,7 +18,7 @@ from moot.core.errors import MootError
 from moot.core.ledger.records import Status
 from moot.core.redaction import Keys, environment_keys
 from moot.core.telemetry import log_begin, log_end
-from moot.nodes._models.ceilings import Ceilings, open_ceilings
+from moot.nodes._models.budget import Budget, new_budget
 from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, open_debate_ledger
 from moot.nodes._models.spend import NOTHING, Spend
 from moot.nodes._records.entries import PERSON
@@ -53,9 +53,9 @@ class Session:
     """The debate's state after its last superstep, if there is a `Recorder`."""
     written: list[Mapping[str, Any]] = field(default_factory=list)
     """The writes of the run's nodes, including nodes of inner graphs, if there is a `Recorder`."""
-    parts: dict[int, Ceilings] = field(default_factory=dict)
+    parts: dict[int, Budget] = field(default_factory=dict)
     """The ceilings of those parts of a text that are now being read, by the index of the part's first character."""
-    ceilings: Ceilings = field(default_factory=open_ceilings)
+    ceilings: Budget = field(default_factory=new_budget)
     """The debate's ceilings; each debate within it has its own (`current_ceilings`)."""
 
     _places: dict[int, dict[Any, int]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Session:
             self._announce(graph, resumed=True)
             await self._notify_recorder()
 
-    def cost_of_lost_calls(self, ceilings: Ceilings) -> Spend:
+    def cost_of_lost_calls(self, ceilings: Budget) -> Spend:
         """The cost of earlier runs' calls whose replies were lost; zero for the ceilings of an inner debate."""
         # The outer ceilings count these calls.
         return self.debate_ledger.cost_of_lost_calls() if self.debate_ledger and ceilings is self.ceilings else NOTHING
@@ -129,7 +129,7 @@ class Session:
 
     async def end(self, error: BaseException | None = None) -> None:
         """Ends the run, and records whether the debate is finished, has failed, waits or was interrupted."""
-        self.ceilings.end()
+        self.ceilings.release_held()
         status = self._status(error)
         if self.id:
             seconds = time.perf_counter() - self._started
@@ -183,7 +183,7 @@ class Recorder(Protocol):
     def use(self, run: RunnableConfig) -> LedgerUse:
         """How a run uses the ledger."""
 
-    def reservation(self, use: LedgerUse, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Ceilings | None]:
+    def reservation(self, use: LedgerUse, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Budget | None]:
         """A context manager for a whole run: it may yield ceilings that the run must stay within."""
 
     async def begun(self, session: Session) -> None:
@@ -219,16 +219,16 @@ def current_session() -> Session:
     return Session() if found is None else found
 
 
-def current_ceilings() -> Ceilings:
+def current_ceilings() -> Budget:
     """The ceilings of the running node's debate or inner debate; new ceilings in a graph that is not a debate."""
-    return ceilings_in(var_child_runnable_config.get()) or open_ceilings()
+    return ceilings_in(var_child_runnable_config.get()) or new_budget()
 
 
-def ceilings_in(config: RunnableConfig | None) -> Ceilings | None:
+def ceilings_in(config: RunnableConfig | None) -> Budget | None:
     """The ceilings in a config; None if the config does not belong to a debate."""
     found = ((config or {}).get("configurable") or {}).get(CEILINGS)
     session = session_in(config)
-    return found if isinstance(found, Ceilings) else session.ceilings if session else None
+    return found if isinstance(found, Budget) else session.ceilings if session else None
 
 
 def session_in(config: RunnableConfig | None) -> Session | None:
@@ -237,7 +237,7 @@ def session_in(config: RunnableConfig | None) -> Session | None:
     return found if isinstance(found, Session) else None
 
 
-def with_session(config: RunnableConfig | None, session: Session, ceilings: Ceilings | None = None) -> RunnableConfig:
+def with_session(config: RunnableConfig | None, session: Session, ceilings: Budget | None = None) -> RunnableConfig:
     """A copy of the config, with a session and, for a debate within a debate, with the inner debate's ceilings."""
     config, inner = config or {}, {CEILINGS: ceilings} if ceilings else {}
     return {**config, "configurable": {**(config.get("configurable") or {}), SESSION: session, **inner}}

@@ -1,4 +1,4 @@
-"""Amounts of tokens, USD and calls. Ceilings bound these amounts."""
+"""Amounts of tokens, USD and calls: what calls have taken, and the most that a planned call can take."""
 
 from __future__ import annotations
 
@@ -20,13 +20,11 @@ class Spend(NamedTuple):
     usd: float = 0
     calls: float = 0
 
-    def plus(self, other: Spend, times: int = 1) -> Spend:
-        """This amount plus ``times`` times another amount."""
-        return Spend(*(own + times * added for own, added in zip(self, other, strict=True)))
+    def plus(self, other: Spend) -> Spend:
+        return Spend(*(own + added for own, added in zip(self, other, strict=True)))
 
     def minus(self, other: Spend) -> Spend:
-        """This amount minus another amount."""
-        return self.plus(other, -1)
+        return Spend(*(own - less for own, less in zip(self, other, strict=True)))
 
     def fits(self, room: Spend) -> bool:
         """Whether the tokens, USD and calls are at most those of ``room``, apart from rounding errors."""
@@ -35,16 +33,35 @@ class Spend(NamedTuple):
 
 REPLY_TOKENS = 512
 """Maximum number of tokens in a reply under a ceiling in tokens or USD, if `max_tokens` is not set."""
+UNCOUNTED_SHARE = 0.8
+"""Until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this factor, as a margin."""
+NOTHING, ONE_CALL, UNBOUNDED = Spend(), Spend(calls=1), Spend(math.inf, math.inf, math.inf)
 
-NOTHING, UNBOUNDED = Spend(), Spend(math.inf, math.inf, math.inf)
 
-
-def reservation(
+def most_of(
     prompt_bytes: int, reply_tokens: int, bytes_per_token: float = BYTES_PER_TOKEN, price: Price | None = None
 ) -> Spend:
-    """The amount to reserve for a prompt (bytes as of `weight_of`) and its reply; USD are 0 without a price."""
+    """The most that a call takes, by its prompt (bytes as of `weight_of`) and its longest reply; 0 USD if unpriced."""
     tokens = math.ceil(prompt_bytes / bytes_per_token)
     return Spend(tokens + reply_tokens, sum(costs_of(tokens, reply_tokens, price)) if price else 0, 1)
+
+
+@dataclass(frozen=True)
+class PlannedCall:
+    """A call before it is made."""
+
+    role: str
+    prompt: str  # empty for a conversation
+    model: str
+    bytes: int  # of the prompt (`weight_of`), with the schema of the reply
+    reply: int = REPLY_TOKENS  # tokens
+
+    def most(self, prices: Mapping[str, Price], sure: float = math.inf) -> Spend:
+        """The most that the call takes; until a prompt was counted, the bytes beyond the ``sure`` ones get a margin."""
+        per, size = bytes_per_token(self.model), self.bytes
+        if per == BYTES_PER_TOKEN and size > sure:
+            size = int(sure) + math.ceil((size - sure) / UNCOUNTED_SHARE)
+        return most_of(size, self.reply, per, price_of(self.model, prices) if prices else None)
 
 
 def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
@@ -60,32 +77,3 @@ def in_words(name: str, amount: float) -> str:
         return f"${amount:.6f}"
     number = f"{amount:,.0f}"
     return f"{number} {name.removesuffix('s') if number == '1' else name}"
-
-
-def resume_hint(name: str, lost: float, ceiling: str, least: float) -> str:
-    """How to continue a debate whose ``lost`` calls left too little of a ceiling, of which ``least`` suffices."""
-    enough = f"{math.ceil(least * 1e6) / 1e6:f}" if name == "usd" else math.ceil(least)
-    return (
-        f"Calls whose replies were lost when the debate was stopped may have taken {in_words(name, lost)}. "
-        f"To continue this debate, run it again with {ceiling} of {enough} or more."
-    )
-
-
-@dataclass(frozen=True)
-class PlannedCall:
-    """A call before it is made."""
-
-    role: str
-    prompt: str  # empty for a conversation
-    model: str
-    bytes: int  # of the prompt (`weight_of`), with the schema of the reply
-    reply: int = REPLY_TOKENS  # tokens
-
-    def spend(self, prices: Mapping[str, Price], share: float = 1.0, reserved: int = 0) -> Spend:
-        """The amount to reserve for the call; USD are 0 if the model has no price in ``prices``."""
-        price = price_of(self.model, prices) if prices else None
-        ratio, size = bytes_per_token(self.model), self.bytes
-        # Until the endpoint has counted a prompt, the bytes that no reservation covers need a margin.
-        if ratio == BYTES_PER_TOKEN and size > reserved:
-            size = reserved + math.ceil((size - reserved) / share)
-        return reservation(size, self.reply, ratio, price)

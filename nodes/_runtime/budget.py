@@ -1,6 +1,6 @@
 """Budgets: the ceilings of a debate from its settings, and whether another round may start.
 
-`moot.nodes._models.ceilings` enforces the ceilings. A debate that has reached a ceiling starts no further round. The
+`moot.nodes._models.budget` enforces the ceilings. A debate that has reached a ceiling starts no further round. The
 roles that decide then decide the debate at once, from the turns so far. The stop reason is ``budget_exhausted``. The
 state's ``budget`` (from `open_budget`) contains the bounds, the prices and the planned calls of the roles that decide.
 """
@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from moot.core.errors import BUDGET_EXHAUSTED, BudgetExhausted, UserError
-from moot.nodes._models.ceilings import SETTINGS, Ceilings
+from moot.nodes._models.budget import SETTINGS, Budget
 from moot.nodes._models.prices import Price, is_counted, price_of, read_prices
 from moot.nodes._models.session import current_ceilings
 from moot.nodes._models.spend import NOTHING, PlannedCall, Spend, in_words, spent_by
@@ -39,17 +39,17 @@ class Decision:
 
 
 async def open_budget(
-    settings: Any, models: Iterable[str], deciding: Sequence[PlannedCall], ceilings: Ceilings, lost: Spend = NOTHING
+    settings: Any, models: Iterable[str], deciding: Sequence[PlannedCall], ceilings: Budget, lost: Spend = NOTHING
 ) -> dict[str, Any] | None:
     """Opens a debate's ceilings, and returns its budget as plain JSON; None if nothing is bounded."""
     bounds = {name: getattr(settings, setting, None) for name, setting in SETTINGS.items()}
-    if not (ceilings.bounded or any(most is not None for most in bounds.values())):
+    if not (ceilings.is_bounded or any(most is not None for most in bounds.values())):
         return None
-    costs = bounds["usd"] is not None or ceilings.costs_money
+    costs = bounds["usd"] is not None or ceilings.tightest.usd < math.inf
     prices = await asyncio.to_thread(_prices_of, models) if costs else {}
     # Bounds are null if unbounded, prices are empty if cost is not bounded. The cost of the ``kept`` calls is reserved.
     budget = {**bounds, "prices": prices, "kept": [asdict(call) for call in deciding]}
-    need = [call.spend(prices) for call in deciding]
+    need = [call.most(prices) for call in deciding]
     for name in ("tokens", "usd", "calls"):
         if (most := bounds[name]) is not None and (least := sum(getattr(one, name) for one in need)) > most:
             who = " and ".join(call.role for call in deciding)
@@ -80,9 +80,9 @@ def _prices_of(models: Iterable[str]) -> dict[str, Price]:
     return {model: price for model, price in found.items() if price is not None}
 
 
-def uncounted_error(calls: Sequence[Call], ceilings: Ceilings) -> UserError | None:
+def uncounted_error(calls: Sequence[Call], ceilings: Budget) -> UserError | None:
     """The error if tokens or USD are bounded, but those of a call that did not fail are unknown; else None."""
-    if not ceilings.metered or all(is_counted(call) or call["outcome"] == "failed" for call in calls):
+    if not ceilings.counts_tokens or all(is_counted(call) or call["outcome"] == "failed" for call in calls):
         return None
     return UserError(
         "The endpoint does not say how many tokens a call took, so a budget cannot be enforced. Unset `budget` and "
@@ -102,7 +102,7 @@ async def in_time(awaitable: Awaitable[T], name: str) -> T:
     except TimeoutError as error:
         if not limit.expired():
             raise
-        ceilings.count_skipped(name, awaited=False)
+        ceilings.cut[name] += 1
         raise BudgetExhausted(f"The {name} took longer than `max_seconds` allows.") from error
 
 
@@ -161,9 +161,9 @@ def ceilings_and_spending(
     }
 
 
-def refused_calls_warning(skipped: Counter[str], not_awaited: Counter[str]) -> str:
+def refused_calls_warning(skipped: Counter[str], cut: Counter[str]) -> str:
     """The text of the warning about calls (their number by role) that ceilings prevented or ended early."""
-    parts = {"Not called": skipped - not_awaited, "Sent, but not answered before a ceiling was reached": not_awaited}
+    parts = {"Not called": skipped, "Sent, but not answered before a ceiling was reached": cut}
     said = "".join(f" {what}: {_roles_in_words(roles)}." for what, roles in parts.items() if roles)
     return f"The budget did not allow for every call.{said}"
 

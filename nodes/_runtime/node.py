@@ -12,8 +12,8 @@ from langgraph.runtime import Runtime
 from moot.core.endpoint import Limits, replaying
 from moot.core.errors import MootError, UserError, error_from_record
 from moot.core.ledger import embeddings
+from moot.nodes._models.budget import Budget
 from moot.nodes._models.call.around import instructing, marking
-from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.chat_models import ModelChoice, missing_model_error, open_chat_model
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.ledger_sources import LedgerSource, open_ledger_corpus
@@ -41,7 +41,7 @@ class NodeContext:
     settings: Any
     ledger: Ledger
     session: Session = field(default_factory=current_session)
-    ceilings: Ceilings = field(default_factory=current_ceilings)
+    ceilings: Budget = field(default_factory=current_ceilings)
 
     async def speaker(
         self,
@@ -64,10 +64,10 @@ class NodeContext:
             temperature=choice.temperature
             if "temperature" in choice.model_fields_set
             else settings.temperature_of(role),
-            max_tokens=most or (REPLY_TOKENS if self.ceilings.metered else None),
+            max_tokens=most or (REPLY_TOKENS if self.ceilings.counts_tokens else None),
             timeout=settings.timeout,
         )
-        if self.ceilings.metered and not most:
+        if self.ceilings.counts_tokens and not most:
             model = replace(model, is_capped=True)
         return Speaker(
             role,

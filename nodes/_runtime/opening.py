@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from moot.core.errors import SOURCE_OUTAGE, MootError, WorldError
-from moot.nodes._models.ceilings import SETTINGS
+from moot.nodes._models.budget import SETTINGS
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._models.contexts import weight_of
 from moot.nodes._models.spend import REPLY_TOKENS, PlannedCall
@@ -179,12 +179,12 @@ def close_node() -> Node:
     """Completes the result document: status, totals, citation counts, models, duration, the next message."""
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        skipped, not_awaited = run.ceilings.skipped, run.ceilings.not_awaited
-        if skipped:  # a ceiling prevented or ended calls; a failed debate has no stop reason
+        skipped, cut = run.ceilings.skipped, run.ceilings.cut
+        if skipped or cut:  # a ceiling prevented or ended calls; a failed debate has no stop reason
             state = {**state, "stop_reason": "budget_exhausted"}
         if state["error"] is None and every_search_failed(state["corpora"], state["evidence"]):
             fault = outage_error(
-                state["corpora"], state["warnings"], run.settings.corpus, ceiling_reached="search" in skipped
+                state["corpora"], state["warnings"], run.settings.corpus, ceiling_reached="search" in cut
             )
             state = {**state, "error": fault.record("close")}
         update = {"stop_reason": state["stop_reason"], "error": state["error"]} | completed_fields(state)
@@ -195,8 +195,8 @@ def close_node() -> Node:
         if timed := bounded.get("max_seconds"):
             timed["spent"] = round(run.ceilings.elapsed(), 3)  # since the debate began or was last resumed
         warned = []
-        if skipped:
-            detail = refused_calls_warning(skipped, not_awaited)
+        if skipped or cut:
+            detail = refused_calls_warning(skipped, cut)
             warned.append({"kind": "budget_exhausted", "where": "close", "detail": detail})
         if (debate_ledger := run.session.debate_ledger) and debate_ledger.fault:
             warned.append({"kind": "not_kept", "where": "close", "detail": debate_ledger.fault})

@@ -32,7 +32,7 @@ from langgraph.types import Command, StateSnapshot
 from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, is_env_var_truish, tracing_is_enabled
 from moot.core.redaction import environment_keys, hide_secrets
-from moot.nodes._models.ceilings import Ceilings, open_ceilings
+from moot.nodes._models.budget import Budget, new_budget
 from moot.nodes._models.debate_ledger import current_use
 from moot.nodes._models.ledger_messages import FROM_LEDGER
 from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
@@ -160,7 +160,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
     async def _in_outer_session(
         self, input: Any, config: RunnableConfig | None, session: Session, options: dict[str, Any]
     ) -> AsyncIterator[Any]:
-        ceilings = Ceilings(parent=ceilings_in(config) or ceilings_in(var_child_runnable_config.get()))
+        ceilings = Budget(parent=ceilings_in(config) or ceilings_in(var_child_runnable_config.get()))
         inner = with_session(config, session, ceilings)
 
         async def resume(found: StateSnapshot) -> None:
@@ -178,7 +178,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 async for chunk in chunks:
                     yield chunk
         finally:
-            ceilings.end()
+            ceilings.release_held()
 
     async def _in_node(
         self, input: Any, config: RunnableConfig | None, parent: RunnableConfig, options: dict[str, Any]
@@ -254,7 +254,7 @@ class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             await session.end(ended)
 
 
-async def count_earlier_calls(session: Session, ceilings: Ceilings | None, found: StateSnapshot) -> None:
+async def count_earlier_calls(session: Session, ceilings: Budget | None, found: StateSnapshot) -> None:
     """Counts the calls of an inner graph before its resumption as spent: the outer debate's state lacks them."""
     calls = found.values.get("calls") or ()
     while ceilings:
@@ -273,7 +273,7 @@ async def new_session(
         return
     use = recorder.use(run)
     async with recorder.reservation(use, vars(settings)) as reserved:
-        ceilings = Ceilings(parent=reserved) if reserved else open_ceilings()
+        ceilings = Budget(parent=reserved) if reserved else new_budget()
         yield Session(before, use=use, recorder=recorder, run=run, state=before, ceilings=ceilings)
 
 

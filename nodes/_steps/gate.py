@@ -159,7 +159,7 @@ def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         graph, settings = inner(run.settings)
-        run.ceilings.pass_on_reservation()
+        run.ceilings.release_held()
         with inherit_evidence(state["evidence"]):
             document: dict[str, Any] = await graph.ainvoke(inner_input(state), context=settings)
         run.session.document = None  # the inner debate has set it at its end, but the outer debate continues

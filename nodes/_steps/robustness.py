@@ -43,11 +43,11 @@ def robustness_node() -> Node:
             checks.insert(0, {**checks[0], "kind": "all", "without": [], "evidence_ids": [p["id"] for p in evidence]})
         selected, most = checks[: run.settings.robustness_calls], run.settings.robustness_calls
         kind: Literal["judge", "answer"] = "judge" if judge_turn else "answer"
-        before = Counter(run.ceilings.skipped), Counter(run.ceilings.not_awaited)
+        before = Counter(run.ceilings.skipped), Counter(run.ceilings.cut)
         # A failed call leaves only its check without an answer, unless its error affects all calls.
         made = await all_at_once(repeat_decision(state, kind, check, evidence, names, run) for check in selected)
         # Calls that a ceiling prevented in the checks do not count as skipped calls of the debate.
-        run.ceilings.skipped, run.ceilings.not_awaited = before
+        run.ceilings.skipped, run.ceilings.cut = before
         return {"robustness": robustness_result(kind, made, max(0, len(checks) - most))}
 
     def idle(state: DebateState, settings: Any) -> bool:

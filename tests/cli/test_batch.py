@@ -178,12 +178,9 @@ def test_each_debate_of_a_batch_gets_a_reader_summary(start_stub: StartStub, tmp
         assert "What speaks for it" in (out / f"{row['id']}.html").read_text()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_ceiling_for_all_rows_counts_the_calls_of_all_runs(
-    workers: int, start_stub: StartStub, tmp_path: Path
-) -> None:
+def test_a_ceiling_for_all_rows_counts_the_calls_of_all_runs(start_stub: StartStub, tmp_path: Path) -> None:
     stub, out = start_stub(latency_ms=20), tmp_path / "out"
-    words = ["batch", write_claims(tmp_path, CLAIMS[:12]), "--out", out, *MODEL, "--workers", workers, "--max-calls"]
+    words = ["batch", write_claims(tmp_path, CLAIMS[:12]), "--out", out, *MODEL, "--max-calls"]
     done = moot(*words, 7)
     assert done.returncode == 3, done.stderr
     assert len(chat_calls(stub)) == 7
@@ -207,14 +204,41 @@ def test_a_ceiling_for_all_rows_still_holds_after_a_kill(start_stub: StartStub, 
     assert ceiling - at_once <= len(stub.prompts()) <= ceiling
 
 
-def test_all_worker_processes_share_one_token_budget(start_stub: StartStub, tmp_path: Path) -> None:
-    stub, out = start_stub(latency_ms=20), tmp_path / "out"
-    words = ["batch", write_claims(tmp_path, CLAIMS[:30]), "--out", out, *MODEL, "--workers", 2, "--budget", 8000]
-    assert moot(*words).returncode == 3
-    documents = [json.loads(path.read_text()) for path in out.glob("*.json")]
-    calls = [call for document in documents for call in document["calls"] if call["outcome"] == "ok"]
-    assert len(calls) == len(chat_calls(stub))
-    assert 4000 < sum(call["prompt_tokens"] + call["completion_tokens"] for call in calls) <= 8000
+def test_several_processes_split_a_ceiling_among_the_rows_that_are_not_done(
+    start_stub: StartStub, tmp_path: Path
+) -> None:
+    stub, out, rows, share = start_stub(), tmp_path / "out", 4, 2_500
+    words = ["batch", write_claims(tmp_path, CLAIMS[:rows]), "--out", out, "--model", "openai:stub", "--workers", 2]
+    words += ["--graph", "society_of_minds", "--set", "max_rounds=9"]
+    done = moot(*words, "--budget", rows * share)
+    assert done.returncode == 0, done.stderr
+    for row in read_table(out):
+        assert row["stop_reason"] == "budget_exhausted"
+        assert share / 2 < int(row["tokens"]) <= share
+    write_claims(tmp_path, CLAIMS[: rows + 2])
+    spent, calls = sum(int(row["calls"]) for row in read_table(out)), len(stub.calls())
+    refused = moot(*words, "--max-calls", spent + 1)
+    assert "--max-calls leaves 1 call for 2 debates." in " ".join(refused.stderr.split())
+    assert (refused.returncode, len(stub.calls())) == (2, calls)
+    assert moot(*words, "--max-calls", spent + 7).returncode == 0
+    assert [int(row["calls"]) for row in read_table(out)[rows:]] == [3, 3]  # each of the last two rows may make 3.5
+
+
+def test_a_row_stays_within_its_share_if_its_process_is_killed(start_stub: StartStub, tmp_path: Path) -> None:
+    # In the debate of the first row, the calls of the second round hang until the first process is killed.
+    hangs = {"match": rf"(?s){CLAIMS[0]}.*\(ref ", "delay_ms": 3_600_000, "times": 3}
+    stub, out, share = start_stub([hangs]), tmp_path / "out", 8
+    words = ["batch", write_claims(tmp_path, CLAIMS[:2]), "--out", out, "--model", "openai:stub", "--at-once", 1]
+    words += ["--graph", "society_of_minds", "--set", "max_rounds=9", "--workers", 2, "--max-calls", 2 * share]
+    with subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while calls_per_claim(stub)[CLAIMS[0]] < 6 or len(busy := children.read_text().split()) > 1:
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.kill(int(busy[0]), signal.SIGKILL)
+        process.communicate()
+    assert process.returncode == 0, read_table(out)
+    assert calls_per_claim(stub) == dict.fromkeys(CLAIMS[:2], share)
 
 
 def test_a_batch_asks_for_a_higher_ceiling_or_a_real_model(start_stub: StartStub, tmp_path: Path) -> None:
@@ -411,7 +435,7 @@ def test_only_calls_in_flight_are_repeated_after_a_worker_is_killed(start_stub: 
     hangs = {"match": rf"(?s){CLAIMS[0]}.*\(ref ", "delay_ms": 3_600_000, "times": 3}
     stub, out, rows, each = start_stub([hangs]), tmp_path / "out", 3, 6
     words = ["batch", write_claims(tmp_path, CLAIMS[:rows]), "--out", out, "--model", "openai:stub", "--at-once", 1]
-    words += ["--graph", "society_of_minds", "--workers", 2, "--max-calls", rows * each + 3]
+    words += ["--graph", "society_of_minds", "--workers", 2, "--max-calls", rows * (each + 3)]
     # `start` would fork the command. Workers of a forked command are children of another process, the fork server.
     with subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")

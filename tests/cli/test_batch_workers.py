@@ -34,9 +34,9 @@ async def test_two_workers_that_die_before_they_end_a_row_end_their_slot(
         raise AssertionError(job)
 
     monkeypatch.setattr(Worker, "start", start_and_kill)
-    config = WorkerConfig(str(tmp_path), "off", "", 0, (math.inf, math.inf, math.inf), math.inf)
+    config = WorkerConfig(str(tmp_path), "off", math.inf)
     jobs = [Job(1, "r1", "standard_prompting", "1" * 32, {"claim": CLAIMS[1]}, {"model": "fake:0"})]
-    await ProcessRunner(1, 1, config, None).run_rows(Rows(iter(jobs)), no_row_ends)
+    await ProcessRunner(1, 1, config).run_rows(Rows(iter(jobs)), no_row_ends)
     assert (len(started), "2 worker processes were killed" in caplog.text) == (2, True)
 
 
@@ -62,6 +62,6 @@ async def test_a_worker_that_is_killed_between_two_rows_is_replaced(
         mode="json"
     )
     jobs = [Job(n, f"r{n}", "standard_prompting", f"{n:032}", {"claim": CLAIMS[n]}, settings) for n in range(3)]
-    config = WorkerConfig(str(tmp_path), "off", "", 0, (math.inf, math.inf, math.inf), math.inf)
-    await ProcessRunner(1, 1, config, None).run_rows(Rows(iter(jobs)), kill_after_the_first_row)
+    config = WorkerConfig(str(tmp_path), "off", math.inf)
+    await ProcessRunner(1, 1, config).run_rows(Rows(iter(jobs)), kill_after_the_first_row)
     assert (ended, len(started)) == (["done"] * 3, 2)

@@ -1,17 +1,14 @@
-"""The queue in Postgres: its rows, the budget of its batches, and its ledger."""
+"""The queue in Postgres: its rows, and its ledger."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.core.errors import BudgetExhausted
 from moot.core.ledger import key_of
 from moot.core.ledger.file import LedgerFile
 from moot.core.ledger.records import Entry, Request
@@ -20,9 +17,6 @@ from moot.core.postgres.connection import Postgres
 from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.queued import QueuedBatch
 from moot.core.postgres.rows import MOST_LOSSES, QueuedRows
-from moot.nodes._models.ceilings import Ceilings
-from moot.nodes._models.leased_ceilings import LeasedCeilings
-from moot.nodes._models.spend import NOTHING, PlannedCall, Spend
 
 from tests.cluster.postgres import Server, binaries, running_postgres
 from tests.commands import moot
@@ -30,7 +24,7 @@ from tests.commands import moot
 pytest.importorskip("procrastinate", reason="the extra `queue` is not installed")
 pytestmark = pytest.mark.skipif(binaries() is None, reason="no Postgres is installed (initdb is not found)")
 
-BATCH = QueuedBatch("0123456789abcdef", "claims.csv", "record", (math.inf, math.inf, math.inf), math.inf)
+BATCH = QueuedBatch("0123456789abcdef", "claims.csv", "record", math.inf)
 LOST = {"status": "failed", "kind": "worker_killed", "error": "Lost."}
 DONE = {"status": "done", "spent": {"tokens": 10, "usd": None, "calls": 2}}
 
@@ -187,75 +181,18 @@ def test_batch_actions_need_a_queue(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         assert "needs a queue" in done.stderr
 
 
-def test_leases_shrink_with_the_remaining_budget(postgres: Postgres) -> None:
-    rows = QueuedRows(postgres)
-    rows.open_batch(replace(BATCH, most=(math.inf, 1.0, 200)))
-    leases = []
-    while (leased := rows.lease(BATCH.id, (0, 0.001, 1), (0, 0.001, 1))[0]) != (0, 0, 0):
-        leases.append(leased)
-    assert leases[0] == (0, 0.016, 16)
-    assert leases[-1][2] == 1
-    assert sum(calls for *_, calls in leases) == 200
-    assert sum(usd for _, usd, _ in leases) <= 1
-
-
-async def test_processes_together_spend_exactly_the_budget_of_a_batch(postgres: Postgres) -> None:
-    rows, most = QueuedRows(postgres), Spend(math.inf, math.inf, 50)
-    rows.open_batch(replace(BATCH, most=most))
-
-    async def lease(short: Spend, need: Spend) -> Any:
-        return await asyncio.to_thread(rows.lease, BATCH.id, short, need)
-
-    async def spend(ceilings: Ceilings, calls: int) -> int:
-        """Make at most ``calls`` calls, but stop if a ceiling refuses a call; return the number of calls made."""
-        for made in range(calls):
-            try:
-                reservation = await ceilings.reserve(PlannedCall("judge", "", "openai:x", 300))
-            except BudgetExhausted:
-                return made
-            ceilings.release_reservation(reservation, Spend(10, 0, 1), 0.1)
-        return calls
-
-    processes = [LeasedCeilings(lease, most, math.inf) for _ in range(3)]
-    debates = [Ceilings(parent=process) for process in processes]
-    assert await spend(debates[0], 10) == 10
-    assert debates[0].affordable_calls() >= 16  # including the calls that the process may still lease
-    rows.give_back(BATCH.id, processes[0].end_unused_lease())
-    made = await asyncio.gather(*(spend(debate, 100) for debate in debates))
-    assert 10 + sum(made) == 50
-    assert all(process.refused for process in processes)
-
-
-def test_the_spending_of_a_lost_worker_counts_once(postgres: Postgres) -> None:
-    """The spending counts for the next debate of the row, but not for the process that runs this debate.
-
-    When the batch is opened again, the spending replaces the lost worker's lease in the batch's sum.
-    """
-    rows, ledger, most = QueuedRows(postgres), PostgresLedger(postgres), Spend(math.inf, math.inf, 20)
-    rows.open_batch(replace(BATCH, most=most))
-    rows.queue_rows(BATCH.id, jobs(2))
-    rows.assign("key0", rows.join())
-    leased, _ = rows.lease(BATCH.id, (0, 0, 1), (0, 0, 1))
-    ledger.begin(Request("key0", "f", "rag", "{}", "{}", True, None))
-    for text, about in (("a", {"paid": [10, 0, 1]}), ("b", {"failed": 1, "sent": [30.5, 0, 1]})):
-        key = key_of("chat", {"messages": text})
-        ledger.store_entries([Entry("key0", key, about, 1.0, 1, b"t1")])
-    make_workers_silent(postgres)
-    rows.requeue_lost(LOST)
-
-    async def lease(short: Spend, need: Spend) -> Any:
-        return rows.lease(BATCH.id, short, need)
-
-    process = LeasedCeilings(lease, most, math.inf)
-    debate = Ceilings(parent=process)
-    debate.count_lost_calls(Spend(30.5, 0, 1))
-    call: Any = {"role": "judge", "model": "openai:x", "prompt_tokens": 9, "completion_tokens": 1}
-    debate.count_paid_calls(PlannedCall("judge", "", "openai:x", 300), [call], skipped=False)
-    assert (debate.spent, process.spent) == (Spend(40.5, 0, 2), NOTHING)
-    taken = "SELECT taken_tokens, taken_calls FROM moot.batches"
-    assert postgres.do(lambda cursor: cursor.execute(taken).fetchone()) == (0, leased[2])
-    rows.open_batch(replace(BATCH, most=most))
-    assert postgres.do(lambda cursor: cursor.execute(taken).fetchone()) == (40.5, 2)
+def test_the_spending_of_a_debate_includes_calls_whose_replies_were_lost(postgres: Postgres) -> None:
+    rows, ledger = QueuedRows(postgres), PostgresLedger(postgres)
+    for key in ("key0", "key1", "key2"):
+        ledger.begin(Request(key, "f", "rag", "{}", "{}", True, None))
+    entries: list[tuple[str, dict[str, Any]]] = [
+        ("key0", {"paid": [10, 0.5, 1]}),
+        ("key0", {"failed": 1, "sent": [30.5, 0, 1]}),
+        ("key1", {"sent": [1, 0, 1]}),
+    ]
+    for number, (debate, about) in enumerate(entries):
+        ledger.store_entries([Entry(debate, key_of("chat", {"messages": number}), about, 1.0, 1, b"t1")])
+    assert rows.spending_of(["key0", "key2"]) == {"key0": (40.5, 0.5, 2)}
 
 
 def test_the_ledger_in_postgres_behaves_like_a_ledger_file(postgres: Postgres, tmp_path: Path) -> None:

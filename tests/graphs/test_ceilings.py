@@ -17,11 +17,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from moot.core.errors import BudgetExhausted
 from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
-from moot.nodes._models.ceilings import Ceilings
+from moot.nodes._models.budget import Budget
 from moot.nodes._models.contexts import count_prompt, forget_contexts
 from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import tokens_of
-from moot.nodes._models.spend import PlannedCall, Spend, reservation, spent_by
+from moot.nodes._models.spend import PlannedCall, Spend, most_of, spent_by
 from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.system import Debate
@@ -283,7 +283,7 @@ async def test_many_debates_share_one_ceiling(stub: StubEndpoint) -> None:
         documents = await asyncio.gather(*(run_debate("society_of_minds", [], max_rounds=5) for _ in range(20)))
     assert sum(map(tokens_spent, documents)) == ceilings.spent.tokens <= 1.05 * 60_000
     assert {document["status"] for document in documents} == {"done"}  # because each reserves the cost of its decision
-    assert ceilings.reserved == ceilings.decision_reserve() == Spend()
+    assert ceilings.reserved == ceilings.held() == Spend()
     with shared_ceilings(budget=6_000):
         documents = await asyncio.gather(*(run_debate("society_of_minds", []) for _ in range(20)))
     failed = [document for document in documents if document["status"] == "failed"]
@@ -356,16 +356,16 @@ async def test_by_default_the_length_of_replies_is_limited_only_under_a_budget(p
     assert plain.requests()[-1].get("max_tokens") is None
 
 
-# --- `Ceilings` without a debate --------------------------------------------------------------------------------------
+# --- `Budget` without a debate ----------------------------------------------------------------------------------------
 
 
 async def test_calls_from_the_ledger_count_like_calls_that_are_sent() -> None:
     call: Any = {"role": "a", "model": "openai:m", "prompt_tokens": 600, "completion_tokens": 100, "outcome": "ok"}
     asked = PlannedCall("a", "", "openai:m", 2400, 500)
-    made, from_ledger = Ceilings(), Ceilings()
-    for ceilings in (made, from_ledger):
-        await ceilings.begin({"tokens": 3000})
-    made.release_reservation(await made.reserve(asked), spent_by([call], {}), 1.0)
+    made, from_ledger = Budget(), Budget()
+    for budget in (made, from_ledger):
+        await budget.begin({"tokens": 3000})
+    made.settle(await made.reserve(asked), spent_by([call], {}), 1.0)
     from_ledger.count_paid_calls(asked, [call], skipped=False)
     assert (
         (made.affordable_calls(), made.is_spent())
@@ -375,70 +375,70 @@ async def test_calls_from_the_ledger_count_like_calls_that_are_sent() -> None:
 
 
 def test_reservations_equal_values_worked_out_by_hand() -> None:
-    assert reservation(3000, 512) == Spend(1512, 0, 1)
-    assert reservation(3001, 512) == Spend(1513, 0, 1)
-    assert reservation(4000, 100, 4.0) == Spend(1100, 0, 1)
-    assert reservation(3000, 500, 3.0, {"input": 1.0, "output": 4.0}) == Spend(1500, 0.001 + 0.002, 1)
+    assert most_of(3000, 512) == Spend(1512, 0, 1)
+    assert most_of(3001, 512) == Spend(1513, 0, 1)
+    assert most_of(4000, 100, 4.0) == Spend(1100, 0, 1)
+    assert most_of(3000, 500, 3.0, {"input": 1.0, "output": 4.0}) == Spend(1500, 0.001 + 0.002, 1)
 
 
 async def test_a_call_waits_for_calls_in_flight_unless_it_alone_exceeds_the_ceiling() -> None:
     forget_contexts()
-    ceilings = Ceilings()
-    await ceilings.begin({"tokens": 2000})
-    first = await ceilings.reserve(PlannedCall("a", "", "openai:m", 2400, 500))
+    budget = Budget()
+    await budget.begin({"tokens": 2000})
+    first = await budget.reserve(PlannedCall("a", "", "openai:m", 2400, 500))
     with pytest.raises(BudgetExhausted, match="may take 2,100 tokens"):
-        await ceilings.reserve(PlannedCall("b", "", "openai:m", 3840, 500))
-    waiting = asyncio.create_task(ceilings.reserve(PlannedCall("c", "", "openai:m", 2400, 500)))
+        await budget.reserve(PlannedCall("b", "", "openai:m", 3840, 500))
+    waiting = asyncio.create_task(budget.reserve(PlannedCall("c", "", "openai:m", 2400, 500)))
     await asyncio.sleep(0)
     assert not waiting.done()
-    ceilings.release_reservation(first, Spend(400, 0, 1), 0.1)
-    ceilings.release_reservation(await waiting, Spend(300, 0, 1), 0.1)
-    assert (ceilings.spent, ceilings.reserved, dict(ceilings.skipped)) == (Spend(700, 0, 2), Spend(), {"b": 1})
+    budget.settle(first, Spend(400, 0, 1), 0.1)
+    budget.settle(await waiting, Spend(300, 0, 1), 0.1)
+    assert (budget.spent, budget.reserved, dict(budget.skipped)) == (Spend(700, 0, 2), Spend(), {"b": 1})
 
 
 async def test_only_a_deciding_call_may_use_the_reserve() -> None:
     forget_contexts()
-    ceilings = Ceilings()
+    budget = Budget()
     reserve = {"role": "judge", "prompt": "p", "model": "openai:m", "bytes": 1500, "reply": 500}
-    await ceilings.begin({"tokens": 2000, "kept": [reserve]})
+    await budget.begin({"tokens": 2000, "kept": [reserve]})
     with pytest.raises(BudgetExhausted, match="leaves 1,000 tokens"):
-        await ceilings.reserve(PlannedCall("a", "", "openai:m", 3000, 500))
-    assert ceilings.is_spent()
-    reservation = await ceilings.reserve(PlannedCall("judge", "p", "openai:m", 3900, 500))
-    assert reservation.spend == Spend(2000, 0, 1)  # the reserve of 1,000, and 1,000 for 2,400 unplanned bytes
+        await budget.reserve(PlannedCall("a", "", "openai:m", 3000, 500))
+    assert budget.is_spent()
+    reservation = await budget.reserve(PlannedCall("judge", "p", "openai:m", 3900, 500))
+    assert reservation.amount == Spend(2000, 0, 1)  # the reserve of 1,000, and 1,000 for 2,400 unplanned bytes
 
 
 async def test_reservations_are_larger_until_token_counts_are_known() -> None:
     forget_contexts()
-    ceilings = Ceilings()
-    await ceilings.begin({"tokens": 3_300})
+    budget = Budget()
+    await budget.begin({"tokens": 3_300})
     asked = PlannedCall("a", "", "openai:m", 3_000, 500)
-    first = await ceilings.reserve(asked)
-    assert first.spend == Spend(1_750, 0, 1)  # 3,000 / 2.4 + 500
-    second = asyncio.create_task(ceilings.reserve(asked))
+    first = await budget.reserve(asked)
+    assert first.amount == Spend(1_750, 0, 1)  # 3,000 / 2.4 + 500
+    second = asyncio.create_task(budget.reserve(asked))
     await asyncio.sleep(0)
     assert not second.done()
     count_prompt("openai:m", 3_000, 1_000)  # this count equals the estimate, so the margin remains
     count_prompt("openai:m", 3_000, 900)  # this count lowers the estimated tokens and ends the margin
-    ceilings.release_reservation(first, Spend(1_000, 0, 1), 0.1)
-    assert (await second).spend.tokens < 1_500
+    budget.settle(first, Spend(1_000, 0, 1), 0.1)
+    assert (await second).amount.tokens < 1_500
 
 
 async def test_lost_calls_of_a_debate_count_in_its_shared_ceilings() -> None:
-    shared = Ceilings(Spend(1e9, 1e9, 3))
-    debate = Ceilings(parent=shared)
+    shared = Budget(Spend(1e9, 1e9, 3))
+    debate = Budget(parent=shared)
     debate.count_lost_calls(Spend(calls=2))
     assert (debate.spent.calls, shared.spent.calls) == (2, 2)
 
 
 async def test_lost_calls_leave_fewer_calls_for_the_judges() -> None:
     judges = [PlannedCall(f"judge-{number}", "verdict", "openai:stub", 300) for number in range(3)]
-    ceilings = Ceilings()
-    await ceilings.begin({"calls": 5, "kept": [asdict(judge) for judge in judges]})
-    ceilings.count_lost_calls(Spend(calls=3))
+    budget = Budget()
+    await budget.begin({"calls": 5, "kept": [asdict(judge) for judge in judges]})
+    budget.count_lost_calls(Spend(calls=3))
     for judge in judges[:2]:
-        await ceilings.reserve(replace(judge, bytes=9000))  # longer than planned, but only calls have a ceiling
+        await budget.reserve(replace(judge, bytes=9000))  # longer than planned, but only calls have a ceiling
     with pytest.raises(BudgetExhausted):
-        await ceilings.reserve(judges[2])
+        await budget.reserve(judges[2])
     with pytest.raises(BudgetExhausted, match="leaves 1 call\\."):
-        await Ceilings().begin({"calls": 3, "kept": [asdict(judge) for judge in judges[:2]]}, Spend(calls=2))
+        await Budget().begin({"calls": 3, "kept": [asdict(judge) for judge in judges[:2]]}, Spend(calls=2))

@@ -7,7 +7,7 @@ from typing import Any
 
 from moot.core.errors import BudgetExhausted, MootError, error_from_record
 from moot.core.ledger import open_ledger
-from moot.nodes._models.ceilings import SETTINGS
+from moot.nodes._models.budget import SETTINGS
 from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, Mode, current_use
 from moot.nodes._models.prices import paid_calls, read_prices
 from moot.nodes._models.session import Session, with_session

@@ -16,7 +16,7 @@ from moot.core.errors import UserError, WorldError
 from moot.core.words import count_with_noun
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
-from moot.nodes._models.ceilings import debates_within
+from moot.nodes._models.budget import debates_within
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._runtime.settings import checked_settings, with_usual_model
 from moot.web.caller import DATABASE, caller_client, current_user, public_text

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from moot.core.errors import MootError, UserError
-from moot.nodes._models.ceilings import Ceilings
+from moot.nodes._models.budget import Budget
 from moot.nodes._models.spend import Spend
 from moot.web.caller import USERS
 from moot.web.service.keys import database
@@ -34,9 +34,7 @@ _releasing: set[asyncio.Task[None]] = set()
 
 
 @asynccontextmanager
-async def reserved_ceilings(
-    key: str, person: str | None, settings: Mapping[str, Any]
-) -> AsyncIterator[Ceilings | None]:
+async def reserved_ceilings(key: str, person: str | None, settings: Mapping[str, Any]) -> AsyncIterator[Budget | None]:
     """Context manager: inside it, a part of a user's quotas of tokens and USD is reserved.
 
     Args:
@@ -45,7 +43,7 @@ async def reserved_ceilings(
         settings: the settings of the debate, whose ``budget`` and ``max_cost`` are reserved, if they are set.
 
     Yields:
-        Ceilings with the reserved amounts; None if the user has no such quotas.
+        A budget of the reserved amounts; None if the user has no such quotas.
 
     Raises:
         UserError: the quotas are used up or reserved, or there is no such user.
@@ -57,7 +55,7 @@ async def reserved_ceilings(
         return
     most = await asyncio.to_thread(reserve, key, person, user, settings)
     try:
-        yield Ceilings(most, adds_earlier_runs=False)
+        yield Budget(most, counts_earlier=False)
     finally:
         releasing = asyncio.create_task(_release(key))
         _releasing.add(releasing)

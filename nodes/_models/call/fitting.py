@@ -32,17 +32,15 @@ MOST_REFUSALS = 4
 
 def fitting(below: Way, speaker: Asker) -> Way:
     """A layer: shortens the messages to the model's context, and further if the endpoint refuses them as too long."""
-    model, name, ceilings = speaker.model, speaker.model.name, speaker.ceilings
+    model, name = speaker.model, speaker.model.name
 
     async def fit(request: Request) -> AIMessage:
         before = 0
         for refusals in range(MOST_REFUSALS + 1):
             # The prompt of a role that decides is also shortened to the budget that the ceilings leave.
-            room = None
-            if ceilings.decides(speaker.role, request.prompt):
-                planned = planned_call(speaker, request, 0)
-                most = ceilings.prompt_bytes(planned)
-                room = None if most is None else most - planned.bytes
+            room = speaker.ceilings.prompt_bytes(speaker.role, request.prompt, name)
+            if room is not None:
+                room -= schema_bytes(request)
             fitted = fit_messages(request.messages, model, speaker.role, speaker.context_tokens, request.ranks, room)
             speaker.set_not_shown(fitted.left_out)
             try:
@@ -64,13 +62,17 @@ def fitting(below: Way, speaker: Asker) -> Way:
     return fit
 
 
-def planned_call(speaker: Asker, request: Request, size: int | None = None) -> PlannedCall:
-    """A request as a call for the ceilings; ``size`` are the bytes of its messages, by default counted."""
-    more = request.parts.get("schema") or request.parts.get("tools")
-    extra = len(json.dumps(more)) if more and speaker.ceilings.bounded else 0
-    size = weight_of_all(request.messages) if size is None else size
+def planned_call(speaker: Asker, request: Request) -> PlannedCall:
+    """A request as a call for the budget."""
+    size = weight_of_all(request.messages) + schema_bytes(request)
     reply = max_reply_tokens(speaker.model) or REPLY_TOKENS
-    return PlannedCall(speaker.role, request.prompt, speaker.model.name, size + extra, reply)
+    return PlannedCall(speaker.role, request.prompt, speaker.model.name, size, reply)
+
+
+def schema_bytes(request: Request) -> int:
+    """The bytes of what a request sends besides its messages: the schema of the reply, or tools."""
+    more = request.parts.get("schema") or request.parts.get("tools")
+    return len(json.dumps(more)) if more else 0
 
 
 class FittedMessages(NamedTuple):

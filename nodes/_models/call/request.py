@@ -16,7 +16,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from moot.core.endpoint import DEFAULT_LIMITS, Limits
 from moot.core.errors import MootError
-from moot.nodes._models.ceilings import Ceilings
+from moot.nodes._models.budget import Budget
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.seeds import CallSeeds
@@ -98,7 +98,7 @@ class Asker:
     # The agent's name (may be empty) and the number of its sample: different samples never share a call.
     sample: tuple[str, int] = ("", 1)
     # By default those of the session
-    ceilings: Ceilings = None  # type: ignore[assignment]
+    ceilings: Budget = None  # type: ignore[assignment]
     seed: int | None = None  # from which each call's seed is derived; None for no seeds
     around: tuple[Layer, ...] = ()  # layers before all others
 

@@ -150,7 +150,7 @@ class LedgerEntry:
         spent = spent_by(result.calls, self._ceilings.prices)
         if usable:
             about[PAID] = [*spent]
-        elif self._ceilings.counted:
+        elif self._ceilings.counts_amounts:
             lost = lost.plus(spent)
         if self.unusable and isinstance(error, ReplyError):
             message, call = self.unusable  # stored as a failure, so that a later run repeats both requests
