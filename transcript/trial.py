@@ -35,7 +35,7 @@ class TrialWords(Words):
 
     def heading(self, turn: Turn) -> str:
         """See `Words.heading`; every turn of a trial has a heading."""
-        return HEADINGS.get(turn["phase"], turn["phase"]).format(round=turn["round"])
+        return HEADINGS.get(turn["phase"], str(turn["phase"])).format(round=turn["round"])
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
         """No lines, because the findings of the critic and of the court are shown with their turns."""

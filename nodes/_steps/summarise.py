@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import ReplyError, WorldError
+from moot.core.redaction import redact
 from moot.nodes._models.ledger import record_failed_call
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
@@ -20,13 +21,21 @@ from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells
 from moot.nodes._speakers.turns import send_turn
 from moot.nodes._steps.compare import WORDED_KINDS, agreed_answer, common_outcome, last_answers
 from moot.nodes._steps.responding import tell_answer
-from moot.nodes._texts.answers import surely_differ
-from moot.nodes._texts.replies import AgreeReply, FinalReply, SummaryReply, final_reply
+from moot.nodes._texts.answers import ABSTENTION, same_answer, surely_differ
+from moot.nodes._texts.replies import Reply, SummaryReply, Text, answer_type, by_task
 from moot.nodes._texts.show import show_answers, show_claim, show_remarks
 from moot.nodes._texts.task import wording
+from pydantic import AfterValidator, WithJsonSchema, create_model
 
 AGREE, SUMMARY, ROUND_SUMMARY = "madke/agree", "madke/summary", "chat_eval/summary"
 """The names of the prompts."""
+
+
+class AgreeReply(Reply):
+    """Whether all answers agree."""
+
+    reason: str
+    agree: bool
 
 
 class Agreement(Started):
@@ -50,6 +59,31 @@ def tell_agreement(turn: Turn, known: Known) -> Iterator[Said]:
         counts = "an agreement: the answers are the same" if turn["agreed"] else "no agreement: the answers differ"
         found += f" (counts as {counts})"
     yield Said("agree", "finds", found, turn["reason"], "finding")
+
+
+class FinalReply(Reply):
+    """The final answer of a debate."""
+
+    rationale: Text
+    answer: str
+
+
+def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
+    """The class of the final reply, whose ``answer`` must equal a given one (`same_answer`), if any is given."""
+    return _final_reply(task, tuple(dict.fromkeys(given)))
+
+
+@by_task
+def _final_reply(task: Task, given: tuple[str, ...]) -> type[FinalReply]:
+    def check_given(text: str) -> str:
+        if given and not any(same_answer(task, one, text) for one in given):
+            raise ValueError(f"is {redact(text)[:80]!r}, which nobody answered; choose among {list(given)}")
+        return text
+
+    narrowed = [WithJsonSchema({"type": "string", "enum": list(given)})] if given else []
+    answer = answer_type(task, may_abstain=ABSTENTION in given)
+    kind: Any = Annotated[answer, AfterValidator(check_given), *narrowed]
+    return create_model("FinalReply", __base__=FinalReply, answer=(kind, ...))
 
 
 class Summary(Started):
