@@ -115,7 +115,7 @@ async def all_agree(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = AGREE
 ) -> AgreeReply:
     """Whether debaters' answers agree, according to a model (MADKE 3.2.2, Eq. 5): one call."""
-    return await as_speaker(model, "judge").ask(prompt, _prompt_values(claim, task, answers), AgreeReply)
+    return await as_speaker(model, "judge").ask(prompt, prompt_values(claim, task, answers), AgreeReply)
 
 
 async def sum_up(
@@ -125,11 +125,11 @@ async def sum_up(
     # If there are none, every answer of the task is valid.
     given = [str(turn["answer"]) for turn in answers if turn.get("answer") is not None]
     return await as_speaker(model, "summariser").ask(
-        prompt, _prompt_values(claim, task, answers), final_reply(task, given)
+        prompt, prompt_values(claim, task, answers), final_reply(task, given)
     )
 
 
-def _prompt_values(claim: str, task: Task, answers: Sequence[Turn]) -> dict[str, str]:
+def prompt_values(claim: str, task: Task, answers: Sequence[Turn]) -> dict[str, str]:
     return wording(task) | {"claim": show_claim(claim, task), "answers": show_answers(answers)}
 
 
@@ -236,7 +236,7 @@ async def sum_up_round(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = ROUND_SUMMARY
 ) -> str:
     """A summary of a round's answers, for the next round: one call."""
-    reply = await as_speaker(model, "summariser").ask(prompt, _prompt_values(claim, task, answers), SummaryReply)
+    reply = await as_speaker(model, "summariser").ask(prompt, prompt_values(claim, task, answers), SummaryReply)
     return reply.summary
 
 

@@ -290,7 +290,8 @@ def _action_label(what: str) -> str:
     verb, _, number = what.partition(" ")
     if what in CODES["does"]:
         return words_for("does", what)
-    return words_for("does", verb) + (f" {number}" if number.isdecimal() else "")
+    label = words_for("does", verb) + (f" {number}" if number.isdecimal() else "")
+    return label[:1].upper() + label[1:]
 
 
 def _add_answer(document: Mapping[str, Any], said: Said, card: Card, sources: Sources) -> None:
