@@ -173,7 +173,10 @@ def compare_node(finds: Callable[[Any], RoundReason | None] = lambda settings: N
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        return _recorded(await close_round(state, run), finds(run.settings))
+        closed = await close_round(state, run)
+        votes, round = closed["votes"], closed["rounds"]
+        found = finds(run.settings) or agreed_or_disputed(votes, round)
+        return closed | recorded_round(round, reason=found, votes=votes)
 
     return Node(step, prompts=(EQUIVALENCE,))
 
@@ -189,14 +192,11 @@ def compare_texts_node(finds: RoundReason | None = "every_round") -> Node:
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        return _recorded(await close_round(state, run, by_text=True), finds)
+        closed = await close_round(state, run, by_text=True)
+        votes, round = closed["votes"], closed["rounds"]
+        return closed | recorded_round(round, reason=finds or agreed_or_disputed(votes, round), votes=votes)
 
     return Node(step)
-
-
-def _recorded(closed: dict[str, Any], found: RoundReason | None) -> dict[str, Any]:
-    votes, round = closed["votes"], closed["rounds"]
-    return closed | recorded_round(round, reason=found or agreed_or_disputed(votes, round), votes=votes)
 
 
 async def close_round(state: DebateState, run: NodeContext, *, by_text: bool = False) -> dict[str, Any]:
