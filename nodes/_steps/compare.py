@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import Outcome, ReplyError, WorldError
@@ -15,14 +15,13 @@ from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.budget import stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
-from moot.nodes._steps.score import average
+from moot.nodes._runtime.turns import Known, Said, TurnBase, numbered, tells
+from moot.nodes._steps.score import METRICS, average
 from moot.nodes._texts.answers import same_answer, surely_differ
-from moot.nodes._texts.replies import SameReply
+from moot.nodes._texts.replies import Reply
 from moot.nodes._texts.show import show_claim
 from moot.prompts import as_data
 
-METRICS = ("faithfulness", "answer_relevance", "consistency")
-"""The scores of answers that are averaged over a debate. An answer may lack some of them."""
 EQUIVALENCE = "tasks/equivalence"
 """The name of the prompt that compares two answers."""
 WORDED_KINDS = ("short_answer", "expression")
@@ -69,8 +68,31 @@ def agreed_answer(votes: Sequence[Vote]) -> str | None:
     return votes[0]["answer"] if len(groups) == 1 and None not in groups else None
 
 
+class SameReply(Reply):
+    """Whether two answers mean the same."""
+
+    reason: str
+    same: bool
+
+
+class Comparison(TurnBase):
+    """A model's comparison of an answer with other answers."""
+
+    step: Literal["compare"]
+    role: str
+    comparisons: list[dict[str, Any]]
+
+
+@tells(Comparison)
+def tell_comparison(turn: Turn, known: Known) -> Iterator[Said]:
+    """A line for each other answer: whether it means the same."""
+    for check in turn["comparisons"]:
+        found = {True: "means the same as", False: "differs from", None: "no usable reply on"}[check["same"]]
+        yield Said("comparisons", numbered("compared", turn), f'{found} "{check["with"]}"', check["reason"])
+
+
 @dataclass(frozen=True)
-class Comparison:
+class SameMeaning:
     """Whether two answers mean the same, according to a model, and the model's reason."""
 
     first: str
@@ -79,7 +101,7 @@ class Comparison:
     reason: str  # the error if ``same`` is None
 
 
-async def same_meaning(claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel) -> Comparison:
+async def same_meaning(claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel) -> SameMeaning:
     """Asks a model, in one call, whether two answers mean the same (Tool-MAD, first version, section C.2)."""
     speaker = as_speaker(model, "equivalence")
     shown = {"first": as_data("answer", first, number="1"), "second": as_data("answer", second, number="2")}
@@ -87,19 +109,19 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
     try:
         reply = await speaker.ask(EQUIVALENCE, values, SameReply)
     except ReplyError as error:
-        return Comparison(first, second, None, error.detail)
-    return Comparison(first, second, reply.same, reply.reason)
+        return SameMeaning(first, second, None, error.detail)
+    return SameMeaning(first, second, reply.same, reply.reason)
 
 
 async def group_answers(
     claim: str, task: Task, answers: Sequence[str | None], model: Speaker | BaseChatModel | None = None
-) -> tuple[list[int | None], list[list[Comparison]]]:
+) -> tuple[list[int | None], list[list[SameMeaning]]]:
     """Groups answers that mean the same: each answer's group, from 0, and the model's comparisons for each answer."""
     groups: list[list[str]] = []
     group_of_each: list[int | None] = []
-    checks: list[list[Comparison]] = []
+    checks: list[list[SameMeaning]] = []
     for answer in answers:
-        made: list[Comparison] = []
+        made: list[SameMeaning] = []
         group = None
         if answer is not None:
             # "212 km" and "212 miles" stay in two groups, even if "212" is in one of them.
@@ -137,12 +159,7 @@ def agreed_or_disputed(votes: Sequence[Vote], round: int) -> RoundReason:
     return "agreed" if round > 0 else "first_answers"
 
 
-def compare_node(
-    *,
-    by_text: bool = False,
-    finds: RoundReason | Callable[[Any], RoundReason | None] | None = None,
-    until_agreed: bool | None = None,
-) -> Node:
+def compare_node(finds: Callable[[Any], RoundReason | None] = lambda settings: None) -> Node:
     """Closes a round: writes its number, its votes, and its record in ``round_log``.
 
     Reads: claim, task, turns. Votes for answers that mean the same have the same ``group``. The role ``equivalence``
@@ -151,26 +168,39 @@ def compare_node(
     ``min_agents`` agents could be reached, or not all of them if the round has fewer.
 
     Args:
-        by_text: whether only texts are compared, without a model.
-        finds: the ``reason`` of the round's record, or a function of the settings that returns the reason or None. A
-            later step may replace the reason. None stands for the result of `agreed_or_disputed` if an agreement ends
-            the debate, else for ``every_round``.
-        until_agreed: whether an agreement ends the debate; by default only if ``by_text`` is false.
+        finds: takes the settings; returns the ``reason`` of the round's record. None stands for the result of
+            `agreed_or_disputed`. A later step may replace the reason.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        closed = await close_round(state, run, by_text=by_text)
+        closed = await close_round(state, run)
         votes, round = closed["votes"], closed["rounds"]
-        found = finds(run.settings) if callable(finds) else finds
-        ends = not by_text if until_agreed is None else until_agreed
-        found = found or (agreed_or_disputed(votes, round) if ends else "every_round")
+        found = finds(run.settings) or agreed_or_disputed(votes, round)
         return closed | recorded_round(round, reason=found, votes=votes)
 
     return Node(step, prompts=(EQUIVALENCE,))
 
 
+def compare_texts_node(finds: RoundReason | None = "every_round") -> Node:
+    """Closes a round like `compare_node`, but without a model: only answers with the same text get the same ``group``.
+
+    Reads: claim, task, turns.
+
+    Args:
+        finds: the ``reason`` of the round's record; None for the result of `agreed_or_disputed`. A later step may
+            replace the reason.
+    """
+
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
+        closed = await close_round(state, run, by_text=True)
+        votes, round = closed["votes"], closed["rounds"]
+        return closed | recorded_round(round, reason=finds or agreed_or_disputed(votes, round), votes=votes)
+
+    return Node(step)
+
+
 async def close_round(state: DebateState, run: NodeContext, *, by_text: bool = False) -> dict[str, Any]:
-    """Compares a round's answers; returns the writes of `compare_node` without the record in ``round_log``."""
+    """Compares a round's answers; returns the writes of `compare_node` without the round's record."""
     spoken = last_answers(state["turns"])
     reached = [t for t in spoken if t.get("outcome") != "failed"]
     least = min(getattr(run.settings, "min_agents", 0), len(spoken))
@@ -203,10 +233,10 @@ def votes_of(turns: Sequence[Turn], groups: Sequence[int | None]) -> list[Vote]:
     return votes
 
 
-def _comparison_turn(turn: Turn, made: Sequence[Comparison]) -> Turn:
+def _comparison_turn(turn: Turn, made: Sequence[SameMeaning]) -> Turn:
     comparisons = [{"with": c.first, "same": c.same, "reason": c.reason} for c in made]
-    key = {k: turn[k] for k in ("round", "phase", "agent", "number") if k in turn}
-    return {**key, "step": "compare", "role": "equivalence", "comparisons": comparisons}  # type: ignore[typeddict-item]
+    key: Turn = {k: turn[k] for k in ("round", "phase", "agent", "number") if k in turn}
+    return {**key, "step": "compare", "role": "equivalence", "comparisons": comparisons}
 
 
 def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None) -> Node:

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import BudgetExhausted, MootError, ReplyError, WorldError
 from moot.nodes._models.parallel import all_at_once
 from moot.nodes._models.speaker import Speaker, as_speaker
-from moot.nodes._records.entries import Reading, Task
+from moot.nodes._records.entries import Reading, Task, Turn
 from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import EvidenceSettings
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._runtime.trace import traced_retriever
+from moot.nodes._runtime.turns import Known, Said, Search, Started, numbered, on_page, tells
 from moot.nodes._steps.stand_ins import fallback_warnings
 from moot.nodes._texts.outage import every_search_failed, outage_error
-from moot.nodes._texts.replies import KeywordsReply, SummaryReply
+from moot.nodes._texts.replies import Reply, SummaryReply, Text
 from moot.nodes._texts.show import show_claim, show_evidence
 from moot.nodes._texts.task import wording
 from moot.prompts import as_data
@@ -34,6 +35,7 @@ from moot.retrievers._normalise import Rules, last_day
 from moot.retrievers._origins import best_results, origins
 from moot.retrievers._search import SCHOLARLY, resolve
 from moot.retrievers._summariser import open_summariser
+from pydantic import Field
 
 KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
 """The names of the prompts."""
@@ -41,6 +43,45 @@ MOST_SUMMARISED_TOKENS = 16_000
 """A model summarises a text as a whole if the text has at most this many tokens, else only the shown parts."""
 MOST_MERGED_WITHOUT_THREAD = 10_000
 """Maximum number of characters of results merged without a thread; to start a thread takes longer than to merge."""
+
+
+class KeywordsReply(Reply):
+    """Keywords for a scholarly source."""
+
+    keywords: Annotated[list[Text], Field(min_length=1)]
+
+
+class SharedRetrieval(Started):
+    """A search shared by all agents."""
+
+    step: Literal["retrieve"]
+    retrieval: Search
+
+
+@tells(SharedRetrieval, headed=False)
+def tell_search(turn: Turn, known: Known) -> Iterator[Said]:
+    """The results of a turn's search. Debaters that select from shared results name them by their numbers."""
+    if "retrieval" not in turn:
+        return
+    verb = numbered("finds", turn)
+    is_pool = turn["step"] == "retrieve" and getattr(known.settings, "selection", False)
+    for number, id in enumerate((id for id in turn["evidence_ids"] if id in known.pieces), 1):
+        piece = known.pieces[id]
+        text = f"{piece['title']} ({piece['source']}{on_page(piece)}) [{id}]"
+        yield Said("retrieval", verb, f"{number}. {text}" if is_pool else text, piece=id)
+    yield from tell_empty_search(turn, known, verb)
+
+
+def tell_empty_search(
+    turn: Turn, known: Known, verb: str = "finds", *, what: str = "", who: str = ""
+) -> Iterator[Said]:
+    """A search without results; nothing if there are results."""
+    if turn["retrieval"] == "failed":
+        text = f"{what}nothing, because a source could not be searched"
+        yield Said("retrieval", verb, text, kind="failure", who=who)
+    elif not turn["evidence_ids"]:
+        asked = " and ".join(dict.fromkeys(reading["retriever"] for reading in known.corpora))
+        yield Said("retrieval", verb, f"{what}nothing in {asked}" if asked else f"{what}nothing", who=who)
 
 
 async def retrieve(

@@ -9,9 +9,10 @@ model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Annotated, Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import BudgetExhausted, MootError, UserError, WorldError
@@ -22,15 +23,16 @@ from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import DebateState, ScoreState
-from moot.nodes._texts.replies import StatementsReply, questions_reply, verdicts_reply
-from moot.nodes._texts.show import show_evidence, show_origin
+from moot.nodes._runtime.turns import Known, Said, Score
+from moot.nodes._texts.replies import Reply, Text
+from moot.nodes._texts.show import score_and_threshold, show_evidence, show_origin
 from moot.nodes._texts.task import full_answer, is_question, is_reasoning_task
 from moot.prompts import as_data
 from moot.retrievers import Evidence
 from moot.retrievers._cross_encoders import open_cross_encoder
 from moot.retrievers._encoders import Encoder, Vector
 from moot.retrievers._excerpts import shown_text
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema, create_model, model_validator
 
 # --- formulae -------------------------------------------------------------------------------------------------------
 
@@ -83,6 +85,114 @@ def average(values: Sequence[float | None]) -> float | None:
     """The mean of the known values; None if no value is known."""
     known = [v for v in values if v is not None]
     return sum(known) / len(known) if known else None
+
+
+# --- replies --------------------------------------------------------------------------------------------------------
+
+
+class StatementsReply(Reply):
+    """The statements that an answer makes; may be empty."""
+
+    statements: list[Text]
+
+
+class StatementVerdict(Reply):
+    """Whether one statement, numbered from 0, can be inferred from the evidence."""
+
+    index: int
+    reason: str
+    supported: bool
+
+
+class VerdictsReply(Reply):
+    """One verdict for each statement."""
+
+    verdicts: list[StatementVerdict]
+
+
+class QuestionsReply(Reply):
+    """Questions that an answer would fit."""
+
+    questions: list[Text]
+    noncommittal: Annotated[bool | None, WithJsonSchema({"type": "boolean"})]  # None if the model does not say
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_noncommittal(cls, given: Any) -> Any:
+        return {"noncommittal": None, **given} if isinstance(given, dict) else given
+
+
+@lru_cache(maxsize=64)
+def verdicts_reply(count: int) -> type[VerdictsReply]:
+    """The class of replies with exactly one verdict for each of ``count`` statements, sorted by index."""
+
+    def check_complete(verdicts: list[StatementVerdict]) -> list[StatementVerdict]:
+        given = sorted(v.index for v in verdicts)
+        if given != list(range(count)):
+            raise ValueError(f"needs one verdict for each index from 0 to {count - 1}, not for {given}")
+        return sorted(verdicts, key=lambda v: v.index)
+
+    place = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": count - 1})]
+    numbered = create_model("StatementVerdict", __base__=StatementVerdict, index=(place, ...))
+    size = {"minItems": count, "maxItems": count}
+    kind = Annotated[list[numbered], AfterValidator(check_complete), Field(json_schema_extra=size)]  # type: ignore[valid-type]
+    return create_model("VerdictsReply", __base__=VerdictsReply, verdicts=(kind, ...))
+
+
+@lru_cache(maxsize=64)
+def questions_reply(count: int) -> type[QuestionsReply]:
+    """The class of replies with exactly ``count`` questions."""
+    kind = Annotated[list[Text], Field(min_length=count, max_length=count)]
+    return create_model("QuestionsReply", __base__=QuestionsReply, questions=(kind, ...))
+
+
+# --- how scores are told ----------------------------------------------------------------------------------------------
+
+METRICS = ("faithfulness", "answer_relevance", "consistency")
+"""The scores of answers that are averaged over a debate. An answer may lack some of them."""
+
+
+def tell_scores(turn: Turn, known: Known) -> Iterator[Said]:
+    """The scores of an answer, once all of them are known."""
+    given = [metric for metric in METRICS if metric in (turn.get("scores") or {})]
+    least = {metric: getattr(known.settings, f"{metric}_threshold", None) for metric in METRICS}
+    awaited = sum(hasattr(known.settings, f"{metric}_threshold") for metric in METRICS)
+    if not given or (len(given) < awaited and "consistency" not in given):
+        return
+    grounded = needs_evidence(turn, known.settings, known.task)
+    scores = turn["scores"]
+    text = "; ".join(_score_in_words(metric, scores[metric], least[metric], grounded) for metric in given)
+    held = {"faithfulness": tuple(scores.get("supported") or ())}
+    found = tuple(Score(metric, scores[metric], least[metric], held.get(metric, ())) for metric in given)
+    yield Said("scores", f"scores r{turn['round']}", text, scores=found)
+
+
+def _score_in_words(metric: str, value: float | None, least: float | None, grounded: bool) -> str:
+    name = metric.replace("_", " ")
+    if least is None:
+        return f"{name} {'unknown' if value is None else f'{value:.2f}'}"
+    if value is None and metric == "faithfulness" and not grounded:
+        return f"{name} not applicable"
+    return f"{name} {score_and_threshold(value, least)}"
+
+
+def needs_evidence(answer: Turn, settings: Any, task: Task | None = None) -> bool:
+    """Whether an answer must follow from evidence.
+
+    It must if the debater searches sources or was shown evidence, with one exception. Prompts for tasks of reasoning
+    (`is_reasoning_task`) also ask for the debater's knowledge. On these tasks, an answer need not follow from evidence
+    if none of its statements is taken from evidence, according to the scorer.
+
+    Args:
+        answer: a turn of the step ``respond``.
+        settings: the debate's settings: a `DebaterSettings`.
+        task: the form of an answer; None counts as a task without reasoning.
+    """
+    # Here prompts also ask for the debater's knowledge, and the scorer found no statement that is taken from evidence.
+    if task and is_reasoning_task(task) and answer.get("scores", {}).get("statements") == []:
+        return False
+    searching = {d.name for d in settings.debaters if d.retriever and settings.retrieval != "none"}
+    return answer["agent"] in searching or bool(answer["evidence_ids"])
 
 
 # --- steps ----------------------------------------------------------------------------------------------------------

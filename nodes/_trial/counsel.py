@@ -13,7 +13,8 @@ from typing import Any, Literal
 from langgraph.types import Send
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._speakers.turns import new_turn, send_turn
+from moot.nodes._runtime.turns import new_turn
+from moot.nodes._speakers.turns import send_turn
 from moot.nodes._texts.quotes import fold_quote
 from moot.nodes._texts.show import cited_ids, show_claim, show_evidence
 from moot.nodes._texts.task import wording

@@ -13,7 +13,7 @@ from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._speakers.turns import new_turn
+from moot.nodes._runtime.turns import new_turn
 from moot.nodes._steps.compare import common_outcome
 from moot.nodes._texts.show import show_evidence
 from moot.nodes._trial.admissibility import evidence_weight, ruling

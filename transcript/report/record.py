@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moot.core.words import count_with_noun
-from moot.nodes._steps.compare import METRICS
+from moot.nodes._runtime.turns import Citation, Said, Score
+from moot.nodes._steps.score import METRICS
 from moot.retrievers._evidence import clean
 from moot.transcript.document import round_sections
 from moot.transcript.line import Line, list_of
 from moot.transcript.report.codes import CODES, words_for
-from moot.transcript.report.head import Chip, chip_of, turn_chip
+from moot.transcript.report.head import Chip, chip_of, said_chip
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Sources, plain, title_of
-from moot.transcript.words import ANSWERS
 
 MOST_ROWS = 8
 """Maximum number of agents with their own rows in the timeline. If there are more, each answer has a row instead."""
@@ -96,6 +96,10 @@ class Part:
 # --- who answered what ------------------------------------------------------------------------------------------------
 
 
+Answers = list[tuple[Mapping[str, Any], Said]]
+"""Turns with what each of them answers."""
+
+
 def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
     """The answers in each round, and why another round followed.
 
@@ -105,52 +109,53 @@ def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
     Returns:
         None if there are fewer than two answers and decisions in total.
     """
-    answers = [turn for turn in document["turns"] if turn["step"] == "respond" and "answer" in turn]
-    judged = [turn for turn in document["turns"] if turn["step"] in ("judge", "summarise") and "answer" in turn]
-    judged += [turn for turn in document["turns"] if turn["step"] == "judge" and "verdict" in turn]
-    rounds = sorted({turn["round"] for turn in answers})
-    if len(answers) + len(judged) < 2:
+    said = [line for section in round_sections(document) for line in section.lines if line.said]
+    told = [(document["turns"][line.turn], line.said) for line in said if line.turn is not None and line.said]
+    answers = [(turn, one) for turn, one in told if one.kind == "answer"]
+    decisions = [(turn, one) for turn, one in told if one.kind in ("decision", "verdict")]
+    rounds = sorted({turn["round"] for turn, _ in answers})
+    if len(answers) + len(decisions) < 2:
         return None
     columns = [f"Round {number}" for number in rounds] if len(rounds) > 1 else ["Answer"] * bool(rounds)
-    speakers = list(dict.fromkeys(turn["agent"] for turn in answers))
-    many = len(speakers) > MOST_ROWS or len({turn.get("number") for turn in answers}) > 1
+    speakers = list(dict.fromkeys(turn["agent"] for turn, _ in answers))
+    many = len(speakers) > MOST_ROWS or len({turn.get("number") for turn, _ in answers}) > 1
     rows = _answer_rows(document, answers, rounds) if many else []
+    missing = {(turn["agent"], turn["round"]): _unsupported_note(one.scores) for turn, one in told if one.scores}
     for agent in [] if many else speakers:
-        given = {turn["round"]: turn for turn in answers if turn["agent"] == agent}
-        rows.append(Row(names(agent), names.speaker_facts(agent), _cells(document, given, rounds)))
-    if judged:
+        given = {turn["round"]: one for turn, one in answers if turn["agent"] == agent}
+        notes = {number: missing.get((agent, number), "") for number in rounds}
+        rows.append(Row(names(agent), names.speaker_facts(agent), _cells(document, given, notes)))
+    if decisions:
         columns.append("Decision")
         for row in rows:
             row.cells.append(Cell())
-        for turn in judged:
-            blank = [Cell() for _ in rounds]
-            decided = Cell([turn_chip(document, turn)], note=_failure_note(turn))
-            rows.append(Row(names(turn["agent"]), "", [*blank, decided]))
+        for turn, one in decisions:
+            decided = Cell([said_chip(document, one)], note=words_for("outcome", one.outcome))
+            rows.append(Row(names(turn["agent"]), "", [*(Cell() for _ in rounds), decided]))
     why = [_why_next(document, number, names, last=number == rounds[-1]) for number in rounds]
     return Timeline(columns, rows, [*why, *[""] * (len(columns) - len(why))])
 
 
-def _cells(document: Mapping[str, Any], given: Mapping[int, Any], rounds: list[int]) -> list[Cell]:
-    """A cell for each round, from an agent's turns by round."""
+def _cells(document: Mapping[str, Any], given: Mapping[int, Said], notes: Mapping[int, str]) -> list[Cell]:
+    """A cell for each round, from an agent's answers by round, and notes by round."""
     cells, previous = [], None
-    for number in rounds:
-        turn = given.get(number)
-        if turn is None:
+    for number, note in notes.items():
+        if (said := given.get(number)) is None:
             cells.append(Cell(note="did not speak"))
             continue
-        chip = chip_of(document, turn["answer"])
+        chip = said_chip(document, said)
         was = f"was {previous.word}" if previous and previous.kind != "non" and previous.word != chip.word else ""
-        cells.append(Cell([chip], was, _failure_note(turn) or _unsupported_note(turn)))
+        cells.append(Cell([chip], was, words_for("outcome", said.outcome) or note))
         previous = chip
     return cells
 
 
-def _answer_rows(document: Mapping[str, Any], answers: list[Any], rounds: list[int]) -> list[Row]:
+def _answer_rows(document: Mapping[str, Any], answers: Answers, rounds: list[int]) -> list[Row]:
     """A row for each answer, with its count in each round."""
     given: dict[str, dict[int, int]] = {}
     chips: dict[str, Chip] = {}
-    for turn in answers:
-        chip = chip_of(document, turn["answer"])
+    for turn, said in answers:
+        chip = said_chip(document, said)
         chips[chip.word] = chip
         counts = given.setdefault(chip.word, {})
         counts[turn["round"]] = counts.get(turn["round"], 0) + 1
@@ -167,16 +172,9 @@ def _answer_rows(document: Mapping[str, Any], answers: list[Any], rounds: list[i
     ]
 
 
-def _failure_note(turn: Mapping[str, Any]) -> str:
-    """Why a turn has no usable reply; empty if the reply was usable."""
-    outcome = turn.get("outcome", "ok")
-    return "" if outcome == "ok" else words_for("outcome", outcome)
-
-
-def _unsupported_note(turn: Mapping[str, Any]) -> str:
-    supported = (turn.get("scores") or {}).get("supported") or []
-    missing = sum(one is False for one in supported)
-    return f"{missing} of {len(supported)} statements not in its passages" if missing else ""
+def _unsupported_note(scores: Iterable[Score]) -> str:
+    holds = [one for score in scores for one in score.statements]
+    return f"{holds.count(False)} of {len(holds)} statements not in its passages" if False in holds else ""
 
 
 def _why_next(document: Mapping[str, Any], number: int, names: Names, *, last: bool) -> str:
@@ -216,7 +214,7 @@ def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[P
         shown_lines = [one for one in section.lines if one.tone != "aside"]
         if not shown_lines:
             continue
-        cards, notes, added = list[Card](), list[TextParts](), set[tuple[int, str]]()
+        cards, notes, added = list[Card](), list[TextParts](), set[tuple[int | None, str]]()
         for one in shown_lines:
             if not one.who and one.turn is None:
                 notes.append(sources.numbered(_without_codes(one.text, document, names)))
@@ -254,39 +252,35 @@ def _without_codes(text: str, document: Mapping[str, Any], names: Names) -> str:
 
 
 def _add_line(
-    document: Mapping[str, Any], one: Line, card: Card, added: set[tuple[int, str]], sources: Sources, names: Names
+    document: Mapping[str, Any],
+    one: Line,
+    card: Card,
+    added: set[tuple[int | None, str]],
+    sources: Sources,
+    names: Names,
 ) -> None:
-    """Adds a line to its speaker's card.
-
-    Search results, answers, quotes and scores are read from the line's turn, not from the line's text. The search
-    results and the quotes of a turn are added once.
-    """
-    verb, _, number = one.what.partition(" ")
-    if one.turn is None:
-        card.items.append(Item(_action_label(one.what), sources.numbered(one.text)))
-        return
-    turn = document["turns"][one.turn]
-    if verb == "cites":
-        return
-    if verb == "finds" and turn.get("retrieval") == "ok" and turn["evidence_ids"] and not {"joined", "gap"} & {*turn}:
-        if (one.turn, verb) not in added:
-            added.add((one.turn, verb))
-            known = [id for id in turn["evidence_ids"] if id in sources.pieces]
+    """Adds a line to its speaker's card. The search results of a turn are added once, as a list."""
+    said = one.said
+    if said is None:
+        if one.turn is None:
+            card.items.append(Item(_action_label(one.what), sources.numbered(one.text)))
+    elif said.piece:
+        if (one.turn, said.part) not in added:
+            added.add((one.turn, said.part))
+            known = [id for id in document["turns"][one.turn]["evidence_ids"] if id in sources.pieces]
             found = [(sources.numbers[id], title_of(sources.pieces[id])) for id in known]
             card.items.append(Item("Found", found=found))
-        return
-    if verb in ("scores", "score") and turn.get("scores") and turn["step"] == "respond":
-        card.items += _score_items(document, turn)
-        return
-    if verb in (*ANSWERS.values(), "answer", "decides") and {"answer", "verdict"} & {*turn}:
-        _add_answer(document, one, turn, card, sources, number)
+    elif said.scores:
+        card.items += map(_score_item, said.scores)
+    elif said.kind in ("answer", "decision", "verdict"):
+        _add_answer(document, said, card, sources)
     else:
-        card.items.append(
-            Item(_action_label(one.what), sources.numbered(_outcome_in_words(one.text)), bad=one.tone == "warning")
-        )
-    if one.tone == "answer" and (one.turn, "cites") not in added:
-        added.add((one.turn, "cites"))
-        card.items += _citation_items(turn, sources)
+        text = one.text
+        if said.outcome:
+            text = ": ".join(filter(None, (said.text, words_for("outcome", said.outcome))))
+        card.items.append(Item(_action_label(said.verb), sources.numbered(text), bad=one.tone == "warning"))
+    if said and not said.piece:
+        card.items += _citation_items(said.citations, sources)
 
 
 def _action_label(what: str) -> str:
@@ -294,32 +288,30 @@ def _action_label(what: str) -> str:
     verb, _, number = what.partition(" ")
     if what in CODES["does"]:
         return words_for("does", what)
-    return words_for("does", verb) + (f" {number}" if number.isdecimal() else "")
+    label = words_for("does", verb) + (f" {number}" if number.isdecimal() else "")
+    return label[:1].upper() + label[1:]
 
 
-def _add_answer(
-    document: Mapping[str, Any], one: Line, turn: Mapping[str, Any], card: Card, sources: Sources, number: str
-) -> None:
-    """Adds a turn's answer or finding to its card, as a chip and as an item with its reason."""
-    answer = turn.get("verdict", turn.get("answer"))
-    label = f"Answer {number}" if number.isdecimal() else words_for("does", one.what.partition(" ")[0])
-    if answer is None:
+def _add_answer(document: Mapping[str, Any], said: Said, card: Card, sources: Sources) -> None:
+    """Adds an answer or a verdict to its speaker's card, as a chip and as an item with its reason."""
+    verb, _, number = said.verb.partition(" ")
+    label = f"Answer {number}" if number.isdecimal() else words_for("does", verb)
+    if said.answer is None:
         card.chips.append(Chip("non", "No answer"))
-        card.items.append(Item(label, [(_failure_note(turn) or "no usable reply", None)], bad=True))
+        card.items.append(Item(label, [(words_for("outcome", said.outcome), None)], bad=True))
         return
-    chip = turn_chip(document, turn)
+    chip = said_chip(document, said)
     card.chips.append(chip)
-    why = clean(turn.get("rationale") or turn.get("reason") or "")
-    given = why or "gave no reasons"
+    given = clean(said.reason or "") or "gave no reasons"
     if number.isdecimal():
         given = f"{chip.word}. {given}"
     card.items.append(Item(label, sources.numbered(given)))
 
 
-def _citation_items(turn: Mapping[str, Any], sources: Sources) -> list[Item]:
+def _citation_items(citations: Iterable[Citation], sources: Sources) -> list[Item]:
     """The quotes of a turn, each with its source and the result of its check."""
     items = []
-    for citation in turn.get("citations") or []:
+    for citation in citations:
         number = sources.numbers.get(citation["evidence_id"])
         if citation["fabricated"] or number is None:
             invented = f"“{plain(citation['quote'])}”: names a source that the agent was not shown; not counted"
@@ -333,28 +325,13 @@ def _citation_items(turn: Mapping[str, Any], sources: Sources) -> list[Item]:
     return items
 
 
-def _score_items(document: Mapping[str, Any], turn: Mapping[str, Any]) -> list[Item]:
-    """The scores of an answer, with their thresholds."""
-    items, scores = [], turn["scores"]
-    for metric in METRICS:
-        if metric not in scores:
-            continue
-        value, least = scores[metric], document["settings"].get(f"{metric}_threshold")
-        needed = f", needed {least:.2f}" if least is not None else ""
-        score = "not known" if value is None else f"{value:.2f}"
-        text = f"{words_for('score', metric)} {score}{needed}"
-        supported = scores.get("supported")
-        if metric == "faithfulness" and supported:
-            text = f"{sum(one is True for one in supported)} of {len(supported)} statements are in its passages"
-        items.append(Item("Checked", [(text, None)], bad=least is not None and (value is None or value < least)))
-    return items
-
-
-def _outcome_in_words(text: str) -> str:
-    """A line's text, in which words replace the code for why a reply is unusable."""
-    known = "|".join(CODES["outcome"])
-    return re.sub(
-        rf"\(?no usable reply(?: \(|: )({known})\)",
-        lambda found: words_for("outcome", found[1]),
-        text,
+def _score_item(score: Score) -> Item:
+    """A score of an answer, with its threshold."""
+    needed = f", needed {score.least:.2f}" if score.least is not None else ""
+    value = "not known" if score.value is None else f"{score.value:.2f}"
+    text = f"{words_for('score', score.name)} {value}{needed}"
+    if score.statements:
+        text = f"{sum(score.statements)} of {len(score.statements)} statements are in its passages"
+    return Item(
+        "Checked", [(text, None)], bad=score.least is not None and (score.value is None or score.value < score.least)
     )
