@@ -11,7 +11,7 @@ from typing import Any
 from moot.core.words import count_with_noun
 from moot.nodes._records.entries import PERSON, RoundRecord, Turn
 from moot.nodes._trial.confidence import QUALITIES
-from moot.nodes._trial.counsel import SIDES, is_unadmitted
+from moot.nodes._trial.courtroom import SIDES, is_unadmitted
 from moot.transcript.line import NO_BUDGET, Line, Tone, line, own_line, titled, with_reason
 from moot.transcript.panel import panel_verdict
 from moot.transcript.words import Words
