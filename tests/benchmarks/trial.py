@@ -74,8 +74,14 @@ ABSTRACT_RULES = Path(__file__).with_name("trial_rules.json")
 ROLES = {
     **dict.fromkeys(("challenge", "gap", "argue", "request_expert", "reflect"), "counsel"),
     **dict.fromkeys(("refine", "rule_on_expert", "close"), "court"),
-    **{"premises": "miner", "stance_queries": "negotiator", "weigh": "arbiter", "query": "retrieval"},
-    **{"testify": "expert", "critique": "critic", "analyse": "analyser", "judge": "judge"},
+    "premises": "miner",
+    "stance_queries": "negotiator",
+    "weigh": "arbiter",
+    "query": "retrieval",
+    "testify": "expert",
+    "critique": "critic",
+    "analyse": "analyser",
+    "judge": "judge",
 }
 """The role of each step, which has the name of its prompt."""
 WORDS = {
