@@ -8,9 +8,9 @@ from typing import Any
 from moot.cli.screen import Screen
 from moot.core.errors import MootError
 from moot.nodes._runtime.settings import Moment
+from moot.nodes._runtime.turns import titled
 from moot.nodes._texts.given_files import read_given
 from moot.retrievers._evidence import clean
-from moot.transcript.line import titled
 from rich.console import Console
 from rich.text import Text
 

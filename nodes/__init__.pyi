@@ -56,6 +56,7 @@ from ._runtime.system import Debate as Debate
 from ._runtime.system import Next as Next
 from ._runtime.tracing import guard_traces as guard_traces
 from ._runtime.turns import Citation as Citation
+from ._runtime.turns import new_turn as new_turn
 from ._speakers.agents import Agents as Agents
 from ._speakers.agents import AgentsSettings as AgentsSettings
 from ._speakers.agents import RoundsSettings as RoundsSettings
@@ -75,7 +76,6 @@ from ._speakers.debaters import Debater as Debater
 from ._speakers.debaters import DebaterSettings as DebaterSettings
 from ._speakers.debaters import debater_graph as debater_graph
 from ._speakers.debaters import debaters_needs as debaters_needs
-from ._speakers.debaters import needs_evidence as needs_evidence
 from ._speakers.debaters import send_to_scoring as send_to_scoring
 from ._speakers.debaters import to_debaters as to_debaters
 from ._speakers.gate import GateSettings as GateSettings
@@ -95,7 +95,6 @@ from ._speakers.turns import SHARED_ROLES as SHARED_ROLES
 from ._speakers.turns import Agent as Agent
 from ._speakers.turns import fixed_speakers as fixed_speakers
 from ._speakers.turns import needs_for as needs_for
-from ._speakers.turns import new_turn as new_turn
 from ._steps.compare import agreed_answer as agreed_answer
 from ._steps.compare import answers_of as answers_of
 from ._steps.compare import average_scores_node as average_scores_node
@@ -138,6 +137,7 @@ from ._steps.score import answer_relevance_node as answer_relevance_node
 from ._steps.score import consistency_node as consistency_node
 from ._steps.score import faithfulness as faithfulness
 from ._steps.score import faithfulness_node as faithfulness_node
+from ._steps.score import needs_evidence as needs_evidence
 from ._steps.score import similarity_node as similarity_node
 from ._steps.select import select_node as select_node
 from ._steps.summarise import agreement_node as agreement_node

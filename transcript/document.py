@@ -15,11 +15,9 @@ from moot.retrievers._evidence import clean, given_evidence
 from moot.transcript.end import end
 from moot.transcript.kinds import words_of
 from moot.transcript.line import Line, Section
-from moot.transcript.words import DECIDING, Words
+from moot.transcript.words import Words, is_late
 
 Document = Mapping[str, Any]
-LATE_STEPS = {*DECIDING, "review_verdict"}
-"""Steps whose turns are shown after the votes of their round."""
 
 
 def unfit_error(why: str) -> UserError:
@@ -87,10 +85,9 @@ def round_sections(document: Document) -> list[Section]:
 
     def add_turns(turns: Iterable[tuple[int, Any]]) -> None:
         for index, turn in turns:
-            for field in words.entries(turn):
+            for said in words.parts(turn).values():
                 section_lines = lines_under(words.heading(turn))
-                if field != "query" or turn["query"] != document["claim"]:
-                    section_lines += [replace(line, turn=index) for line in words.field_lines(field, turn, document)]
+                section_lines += [replace(line, turn=index) for line in words.lines(turn, said)]
 
     pooled = [piece for piece in document["evidence"] if "pool" in piece]
     weighed = any("weight" in piece for piece in document["evidence"])
@@ -103,13 +100,13 @@ def round_sections(document: Document) -> list[Section]:
                     lines_under(words.round_heading(number)).extend(words.hearing(entry))
                     sections[-1].graph = number
             spoken_now = list(turns)
-            late = [turn for turn in spoken_now if turn[1]["step"] in LATE_STEPS]
+            late = [turn for turn in spoken_now if is_late(turn[1])]
             searched = max((index for index, turn in enumerate(spoken_now, 1) if "pool" in turn[1]), default=0)
             add_turns(spoken_now[:searched])
             if pooled:
                 sections[-1].lines += words.pools(pooled)
                 pooled = []
-            add_turns(turn for turn in spoken_now[searched:] if turn[1]["step"] not in LATE_STEPS)
+            add_turns(turn for turn in spoken_now[searched:] if not is_late(turn[1]))
             if weighed:
                 sections[-1].lines += words.rulings(document["evidence"])
                 weighed = False

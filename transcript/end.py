@@ -10,6 +10,7 @@ from moot.core.words import count_with_noun
 from moot.nodes._models.equal_cost import BUDGET_NAMES
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.state import Equal
+from moot.nodes._runtime.turns import on_page
 from moot.nodes._steps.compare import WORDED_KINDS
 from moot.nodes._steps.vote import majority
 from moot.nodes._texts.answers import abstains, same_answer
@@ -26,7 +27,7 @@ from moot.nodes._texts.verdict import (
     verdict_line,
 )
 from moot.retrievers._evidence import clean
-from moot.transcript.line import Line, format_duration, has_rounds, line, list_of, on_page, own_line
+from moot.transcript.line import Line, format_duration, has_rounds, line, list_of, own_line
 from moot.transcript.report.codes import answer_kind
 
 WARNINGS = "Warnings:"

@@ -10,7 +10,7 @@ from moot.nodes._records.entries import GATE, RoundRecord, Turn
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._speakers.gate import GateSettings
 from moot.transcript.line import Line, own_line
-from moot.transcript.words import FIELDS, HIDDEN_IF_EMPTY, Words, vote_words
+from moot.transcript.words import Words, vote_words
 
 DECISIONS = {
     "agreed": "The gate ends the debate: all agents gave the same answer, with verified quotes.",
@@ -28,12 +28,6 @@ class GateWords(Words):
     def heading(self, turn: Turn) -> str | None:
         """See `Words.heading`."""
         return "First answers" if turn["phase"] == GATE else super().heading(turn)
-
-    def entries(self, turn: Turn) -> list[str]:
-        """See `Words.entries`."""
-        if turn["phase"] != GATE:
-            return super().entries(turn)
-        return [field for field in FIELDS if field in turn and (turn.get(field) or field not in HIDDEN_IF_EMPTY)]
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
         """The votes and the gate's decision after the first answers; for other rounds, see `Words.after_round`."""

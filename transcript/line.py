@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from moot.nodes._records.entries import Turn
+from moot.core.errors import BUDGET_EXHAUSTED
+from moot.nodes._runtime.turns import Said
 from moot.retrievers._evidence import clean
 
 Tone = Literal[
@@ -40,7 +41,8 @@ class Line:
 
     moot's own lines have neither ``who`` nor ``what``. A line that continues the previous line has no ``who``. ``turn``
     is the index of the line's turn in the document, from 0. ``turn`` is None if the line belongs to no turn, or if
-    `Live` made the line. ``link`` is the web address of the item that the text names; empty for no address.
+    `Live` made the line. ``link`` is the web address of the item that the text names; empty for no address. ``said``
+    is what the line tells of its turn.
     """
 
     who: str
@@ -49,6 +51,7 @@ class Line:
     tone: Tone = ""
     turn: int | None = None
     link: str = ""
+    said: Said | None = None
 
 
 @dataclass
@@ -60,25 +63,15 @@ class Section:
     graph: int | None = None
 
 
-def line(who: str, what: str, text: str, tone: Tone = "", link: str | None = None) -> Line:
+def line(who: str, what: str, text: str, tone: Tone = "", link: str | None = None, said: Said | None = None) -> Line:
     """A line. Its parts may come from models and sources, so they are cleaned, and an invalid link is dropped."""
     address = LINK.fullmatch(link or "")
-    return Line(clean(who), clean(what), clean(str(text)), tone, link=address[0] if address else "")
+    return Line(clean(who), clean(what), clean(str(text)), tone, link=address[0] if address else "", said=said)
 
 
 def own_line(text: str, tone: Tone = "finding") -> Line:
     """A line by moot, not by a participant."""
     return line("", "", text, tone)
-
-
-def titled(piece: Mapping[str, Any]) -> str:
-    """A piece of evidence as its title, its page if it has one, and its id. The source replaces an empty title."""
-    return f"{piece['title'] or piece['source']}{on_page(piece)} [{piece['id']}]"
-
-
-def on_page(piece: Mapping[str, Any]) -> str:
-    """The page of a piece of evidence, e.g. ``, page 3``, to follow its title or source; empty without a page."""
-    return f", page {piece['page']}" if piece.get("page") else ""
 
 
 def format_duration(seconds: float) -> str:
@@ -113,18 +106,11 @@ def has_rounds(settings: Mapping[str, Any]) -> bool:
     return bool({"max_rounds", "rounds"} & set(settings))
 
 
-def with_turn_number(what: str, turn: Mapping[str, Any]) -> str:
-    """An action, followed by the turn's number if it has one."""
-    return f"{what} {turn['number']}" if "number" in turn else what
-
-
 def with_reason(what: str, reason: str | None) -> str:
     """A finding, followed by its reason if there is one."""
     return f"{what} - {reason}" if reason else what
 
 
-def unusable(turn: Turn) -> str:
+def unusable(outcome: str) -> str:
     """The text in place of a reply that could not be used, was not requested, or was not waited for."""
-    if turn.get("outcome") == "budget_exhausted":
-        return NO_BUDGET
-    return f"no usable reply ({turn.get('outcome', 'unparsed')})"
+    return NO_BUDGET if outcome == BUDGET_EXHAUSTED else f"no usable reply ({outcome})"

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
-from moot.nodes._records.entries import Turn
+from moot.nodes._records.entries import PERSON, Turn
 from moot.nodes._records.reducers import turn_key
 from moot.nodes._runtime.settings import Settings
+from moot.nodes._runtime.turns import numbered
 from moot.transcript.end import end
 from moot.transcript.kinds import words_of
-from moot.transcript.line import Line, own_line, with_turn_number
+from moot.transcript.line import Line, own_line
 from moot.transcript.order import DebateOrder
-from moot.transcript.words import DECIDING, pieces_of
+from moot.transcript.words import is_late, pieces_of
 
 HeadedLines = tuple[str | None, list[Line]]
 """A heading, or None for no new heading, and its lines."""
@@ -53,7 +54,7 @@ class Live:
         ending = [*end(document, self._words.verdict(document))]
         shown = "\n".join(line.text for line in ending)
         missing = [
-            Line(turn["agent"], with_turn_number("because", turn), reason)
+            Line(turn["agent"], numbered("because", turn), reason)
             for reason, turn in (self._words.decided or {}).items()
             if reason not in shown  # there is no verdict, or it shows only some of the reasons
         ]
@@ -65,11 +66,11 @@ class Live:
         if update.get("graph"):
             yield from words.opening(update, pieces)
         stop = update.get("stop_reason")
-        decided = any(turn["step"] in DECIDING for turn in turns)
+        decided = any(map(decides, turns))
         if decided:
             yield from self._once(("stop", stop), words.stop(stop))
         for turn in turns:
-            yield from self._turn_lines(turn, update)
+            yield from self._turn_lines(turn)
         closed = [(record["phase"], record["round"]) for record in update.get("round_log") or []]
         for record in words.rounds:
             if (record["phase"], record["round"]) in closed:
@@ -88,24 +89,24 @@ class Live:
         for entry in update.get("debates") or []:
             yield from self._once(("stops", entry["phase"]), self._stop_lines(entry))
 
-    def _turn_lines(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        """The lines of a turn's new fields. Lines of concurrent debates may wait for their place in the order."""
-        heading = self._words.heading(turn)
-        for field in self._words.entries(turn):
-            key = (turn_key(turn), field)
+    def _turn_lines(self, turn: Turn) -> Iterator[Line]:
+        """The lines of a turn's new parts. Lines of concurrent debates may wait for their place in the order."""
+        # Scores arrive one by one: an update may have only a part of the turn.
+        turn = next(known for known in self._words.turns if turn_key(known) == turn_key(turn))
+        heading, kind = self._words.heading(turn), "decision" if decides(turn) else "turn"
+        for part, said in self._words.parts(turn).items():
+            key = (kind, turn_key(turn), part)
             if key in self._shown:
                 continue
             self._shown.add(key)
-            # A formulated query is shown before the sources answer. A query that comes with their answers is the claim.
-            is_claim = field == "query" and "retrieval" in turn
-            lines = [] if is_claim else [*self._words.field_lines(field, turn, update)]
+            lines = [*self._words.lines(turn, said)]
             if self._order and turn["phase"] in self._words.concurrent_phases:
                 yield from self._with_headings(self._order.add_event(turn["phase"], turn["round"], (heading, lines)))
             else:
                 yield from self._with_headings([(heading, lines)])
         if turn.get("question"):
             # Forgets the earlier decision, so that the decision after the question is shown.
-            self._shown = {key for key in self._shown if not _is_deciding(key)}
+            self._shown = {key for key in self._shown if not (isinstance(key, tuple) and key[0] == "decision")}
             self._words.decided = {}
 
     def _stop_lines(self, entry: Mapping[str, Any]) -> Iterator[Line]:
@@ -133,6 +134,6 @@ class Live:
             yield from self._once(line, [line])
 
 
-def _is_deciding(key: Any) -> bool:
-    """Whether a key of shown lines belongs to a turn whose step is in `DECIDING`."""
-    return isinstance(key, tuple) and isinstance(key[0], tuple) and key[0][3] in DECIDING
+def decides(turn: Turn) -> bool:
+    """Whether a turn belongs to a step that may decide the debate."""
+    return is_late(turn) and turn["agent"] != PERSON

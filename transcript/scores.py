@@ -2,60 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from moot.nodes._records.entries import RoundRecord, Turn
+from moot.nodes._records.entries import RoundRecord
 from moot.nodes._runtime.budget import is_bounded
-from moot.nodes._speakers.debaters import low_scores, needs_evidence
-from moot.nodes._steps.compare import METRICS, agreed_answer, answers_of
-from moot.nodes._texts.show import score_and_threshold
-from moot.transcript.line import Line, line, own_line
-from moot.transcript.words import FIELDS, Words
+from moot.nodes._speakers.debaters import low_scores
+from moot.nodes._steps.compare import agreed_answer, answers_of
+from moot.nodes._steps.score import METRICS
+from moot.transcript.line import Line, own_line
+from moot.transcript.words import Words
 
 
 class ScoredWords(Words):
     """Writes the text of debates of `tool_mad` and `tool_mad_consistency`."""
-
-    fields = (*FIELDS, "scores")
-
-    def entries(self, turn: Turn) -> list[str]:
-        """See `Words.entries`. The field ``scores`` is left out until all scores of the turn are known."""
-        given = self._known_metrics(turn)
-        complete = given and (len(given) == len(self._gated_metrics()) or "consistency" in given)
-        return [field for field in super().entries(turn) if field != "scores" or complete]
-
-    def _with_scores(self, turn: Turn) -> Turn:
-        """The stored turn in which the given turn's agent answers in its round; the given turn if none is stored.
-
-        Scores arrive one by one. The stored turn has all scores so far, and the given turn may have only one of them.
-        """
-        return next((t for t in answers_of(self.turns, turn["round"]) if t["agent"] == turn["agent"]), turn)
-
-    def _known_metrics(self, turn: Turn) -> list[str]:
-        """The metrics that have scores in the stored turn (`_with_scores`); empty if the given turn has no scores."""
-        return (
-            [metric for metric in METRICS if metric in self._with_scores(turn)["scores"]] if turn.get("scores") else []
-        )
-
-    def _scores(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        answer, given = self._with_scores(turn), self._known_metrics(turn)
-        grounded = needs_evidence(answer, self.settings, self.task)
-        marks = "; ".join(self._score_in_words(metric, answer["scores"][metric], grounded) for metric in given)
-        yield line(turn["agent"], f"scores r{turn['round']}", marks)
-
-    def _gated_metrics(self) -> list[str]:
-        """The metrics with a threshold in the settings."""
-        return [metric for metric in METRICS if hasattr(self.settings, f"{metric}_threshold")]
-
-    def _score_in_words(self, metric: str, value: float | None, grounded: bool) -> str:
-        name = metric.replace("_", " ")
-        threshold = getattr(self.settings, f"{metric}_threshold", None)
-        if threshold is None:
-            return f"{name} {'unknown' if value is None else f'{value:.2f}'}"
-        if value is None and metric == "faithfulness" and not grounded:
-            return f"{name} not applicable"
-        return f"{name} {score_and_threshold(value, threshold)}"
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
         """Lines on whether the debaters agree, whether the consensus is stable, and what follows.
@@ -100,12 +59,13 @@ class ScoredWords(Words):
 
     def _is_gated(self) -> bool:
         """Whether scores decide if a consensus is stable."""
-        return bool(self._gated_metrics()) and self.settings.scoring == "on"
+        gated = any(hasattr(self.settings, f"{metric}_threshold") for metric in METRICS)
+        return gated and bool(self.settings.scoring == "on")
 
     def _low_scores_in_words(self, record: RoundRecord) -> str:
         """The scores that are below their thresholds, then the unknown scores; empty if there are none."""
         answers = sorted(answers_of(self.turns, record["round"]), key=lambda turn: self.speakers.index(turn["agent"]))
-        low = low_scores(answers, self.settings, self.task)
+        low = low_scores(answers, self.settings, self.known.task)
         named = [(f"{agent}'s {metric.replace('_', ' ')}", value is None) for agent, metric, value, _ in low]
         below = ", ".join(name for name, is_unknown in named if not is_unknown)
         unknown = ", ".join(name for name, is_unknown in named if is_unknown)

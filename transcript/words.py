@@ -1,4 +1,6 @@
-"""Writes the lines of text for a debate of any graph: its task, the fields of its turns, its rounds and its end.
+"""Writes the lines of text for a debate of any graph: its task, its turns, its rounds and its end.
+
+What a turn says is told by its step (`moot.nodes._runtime.turns`).
 
 `Words` stores the debate's settings and the updates so far. A whole document counts as one large update. `Live` (while
 a debate runs) and `round_sections` (for a document) put the lines in order.
@@ -10,49 +12,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from moot.core.words import count_with_noun
-from moot.nodes._records.entries import PERSON, RoundRecord, Task, Turn, Vote
+from moot.nodes._records.entries import RoundRecord, Turn, Vote
 from moot.nodes._records.reducers import merge_rounds, merge_turns
 from moot.nodes._runtime.settings import Settings
-from moot.nodes._speakers.pool import POOL
+from moot.nodes._runtime.turns import Citation, Known, Said, piece_in_words, step_of_turn
+from moot.nodes._steps.responding import tell_turn
 from moot.nodes._texts.task import full_answer
 from moot.retrievers._evidence import clean
 from moot.transcript.end import verdict
-from moot.transcript.line import (
-    Line,
-    has_rounds,
-    line,
-    on_page,
-    own_line,
-    titled,
-    unusable,
-    with_reason,
-    with_turn_number,
-)
+from moot.transcript.line import Line, Tone, has_rounds, line, own_line, unusable, with_reason
 
-FIELDS = (
-    "about",
-    "thought",
-    "tool",
-    "query",
-    "retrieval",
-    "selected",
-    "comparisons",
-    "agree",
-    "preferred",
-    "comment",
-    "score",
-    "summary",
-    "answer",
-)
-"""Fields of turns that are shown, in this order. The method ``_NAME`` yields the lines for the field ``NAME``."""
-HIDDEN_IF_EMPTY = {"thought", "query"}
-"""Fields that are shown only if they are not empty."""
-ANSWERS = {"respond": "answers", "judge": "decides", "summarise": "concludes"}
-"""Maps a turn's step to the verb for the agent who gives the answer. For other steps, the verb is the step itself."""
-DECIDING = {"judge", "summarise"}
-"""Steps of turns that decide after a debate has stopped. A summary of a round also has the step ``summarise``,
-but decides nothing.
-"""
+TONES: Mapping[str, Tone] = {
+    **dict.fromkeys(("answer", "decision", "verdict", "statement"), "answer"),
+    "finding": "finding",
+    "person": "person",
+    "failure": "warning",
+}
+"""The tone of a line, by the kind of what a turn says."""
 STOPS = {
     "max_rounds": "The rounds are used up.",
     "budget_exhausted": "The budget is used up.",
@@ -72,7 +48,6 @@ class Words:
         settings: the settings of the debate.
     """
 
-    fields: Sequence[str] = FIELDS
     concurrent_phases: Sequence[str] = ()
     """Phases that run concurrently."""
 
@@ -83,33 +58,30 @@ class Words:
         self.in_rounds = has_rounds(type(settings).model_fields)
         self.turns: list[Turn] = []
         self.rounds: list[RoundRecord] = []
-        self.pieces: dict[str, Any] = {}
-        self.subject = "claim"
-        self.task: Task | None = None
+        self.known = Known(settings)
         self.thoughts: dict[str, str] = {}
         self.reasons: dict[str, Turn | None] = {}
         self.decided: dict[str, Turn] | None = None
 
     def update(self, update: Mapping[str, Any]) -> None:
-        """Stores the turns, rounds and evidence of a node's update, and the task of a debate's first update."""
+        """Stores the turns, rounds, evidence and sources of a node's update; of the first update, claim and task."""
         self.turns = merge_turns(self.turns, update.get("turns") or [])
         self.rounds = merge_rounds(self.rounds, update.get("round_log") or [])
         if update.get("graph"):
-            self.task = update["task"]
-            self.subject = update["task"]["subject"]
-        for piece in pieces_of(update):
-            self.pieces.setdefault(piece["id"], piece)
+            self.known.claim, self.known.task = update["claim"], update["task"]
+        self.known.pieces |= {piece["id"]: piece for piece in pieces_of(update)}
+        self.known.corpora = update.get("corpora") or []
 
-    def reasons_or_reference(self, turn: Turn, reason: str | None) -> str:
+    def reasons_or_reference(self, turn: Turn, said: Said) -> str:
         """The reasons of an answer, or a reference to the place that shows them; empty if there are no reasons.
 
         A reference is used if an earlier turn gave the same reasons, or if the verdict shows them. `self.reasons` maps
         reasons to the turn that gave them first, or to None if the verdict shows them. While a debate runs,
         `self.decided` maps the reasons that the verdict will show to the deciding turns that gave them.
         """
-        reason = clean(reason or "")
+        reason = clean(said.reason or "")
         if reason and reason not in self.reasons:
-            if self.decided is None or not self._decides(turn):
+            if self.decided is None or not self._shows_reason(turn, said):
                 self.reasons[reason] = turn
                 return reason
             self.decided[reason] = turn
@@ -119,14 +91,10 @@ class Words:
             return f"as {first['agent']} said" + f" in round {first['round']}" * self.in_rounds
         return SEE_VERDICT if reason else ""
 
-    def _decides(self, turn: Turn) -> bool:
-        """Whether a turn decides the debate.
-
-        It does if its step is in `DECIDING`, or if it prefers an answer. It also does if the system has neither rounds
-        nor declared agents, and the answer has no number.
-        """
+    def _shows_reason(self, turn: Turn, said: Said) -> bool:
+        """Whether the verdict shows a turn's reason, because the turn decides the debate, or is its only answer."""
         alone = not self.in_rounds and not self.speakers and "number" not in turn
-        return turn["step"] in DECIDING or bool(turn.get("preferred")) or alone
+        return said.kind in ("decision", "verdict", "finding") or alone
 
     def opening(self, update: Mapping[str, Any], given: Sequence[Any]) -> Iterator[Line]:
         """The lines on the debate's task and graph, and on the number of texts that came with the claim."""
@@ -146,127 +114,41 @@ class Words:
 
     def heading(self, turn: Turn) -> str | None:
         """The heading of a turn; None if the turn stays under the previous heading, or if there are no rounds."""
-        has_no_heading = turn["step"] == "retrieve" or turn["agent"] == PERSON
-        return None if has_no_heading else self.round_heading(turn["round"])
+        step = step_of_turn(turn)
+        return self.round_heading(turn["round"]) if step is None or step.headed else None
 
     def round_heading(self, round: int) -> str | None:
         """The heading of a round; None if the system has no rounds."""
         return f"Round {round}" if self.in_rounds else None
 
-    # --- turns, field by field --------------------------------------------------------------------------------------
+    # --- turns ------------------------------------------------------------------------------------------------------
 
-    def entries(self, turn: Turn) -> list[str]:
-        """The fields of a turn that are shown, in order."""
-        return [field for field in self.fields if field in turn and (turn.get(field) or field not in HIDDEN_IF_EMPTY)]
+    def parts(self, turn: Turn) -> dict[str, list[Said]]:
+        """What a turn says, part by part; a turn of an unknown step is told as an answer."""
+        step = step_of_turn(turn)
+        parts: dict[str, list[Said]] = {}
+        for said in (step.tell if step else tell_turn)(turn, self.known):
+            parts.setdefault(said.part, []).append(said)
+        return parts
 
-    def field_lines(self, field: str, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        """The lines for a field of a turn. ``update`` has data that the turn lacks, such as the searched corpora."""
-        found: Iterator[Line] = getattr(self, f"_{field}")(turn, update)
-        return found
+    def lines(self, turn: Turn, part: Iterable[Said]) -> Iterator[Line]:
+        """The lines of a part of what a turn says."""
+        for said in part:
+            who = said.who or turn["agent"]
+            if said.part == "thought" and self.thoughts.get(who) == said.text:
+                continue  # one thought may lead to several turns
+            self.thoughts |= {who: said.text} if said.part == "thought" else {}
+            reason = said.reason if said.answer is None else self.reasons_or_reference(turn, said)
+            text = ": ".join(filter(None, (said.text, said.outcome and unusable(said.outcome))))
+            tone: Tone = "warning" if said.outcome else TONES.get(said.kind, "")
+            link = self.known.pieces[said.piece].get("url") if said.piece else None
+            yield line(who, said.verb, with_reason(text, reason), tone, link, said)
+            if said.kind == "statement" and said.citations:
+                yield line("", "cites", "; ".join(dict.fromkeys(map(self._citation_in_words, said.citations))))
 
-    def _thought(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        if self.thoughts.get(turn["agent"]) != turn["thought"]:  # one thought may lead to several turns
-            self.thoughts[turn["agent"]] = turn["thought"]
-            yield line(turn["agent"], "thinks", turn["thought"])
-
-    def _tool(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        query = turn.get("query") or "(not carried out)"
-        yield line(turn["agent"], with_turn_number("asks", turn), f"{turn['tool']}: {query}")
-
-    def _query(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        if "tool" not in turn:
-            yield line(turn["agent"], "asks", turn["query"] or "")
-
-    def _retrieval(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        what = with_turn_number("finds", turn)
-        is_numbered = turn["agent"] == POOL and getattr(self.settings, "selection", False)
-        for number, piece in enumerate(self._known_pieces(turn), 1):
-            prefix = f"{number}. " if is_numbered else ""  # debaters name pieces of a pool by their numbers
-            yield line(
-                turn["agent"],
-                what,
-                f"{prefix}{piece['title']} ({piece['source']}{on_page(piece)}) [{piece['id']}]",
-                link=piece.get("url"),
-            )
-        yield from self._no_results(turn, update, turn["agent"], what)
-
-    def _no_results(
-        self, turn: Turn, update: Mapping[str, Any], agent: str, what: str, for_what: str = ""
-    ) -> Iterator[Line]:
-        """A line about a search without results; no line if there are results."""
-        if turn["retrieval"] == "failed":
-            yield line(agent, what, f"{for_what}nothing, because a source could not be searched", "warning")
-        elif not turn["evidence_ids"]:
-            asked = " and ".join(dict.fromkeys(reading["retriever"] for reading in update.get("corpora") or []))
-            yield line(agent, what, f"{for_what}nothing in {asked}" if asked else f"{for_what}nothing")
-
-    def _selected(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        if turn["selected"] is None:
-            yield line(turn["agent"], "selects", "nothing: its reply could not be used", "warning")
-            return
-        chosen = "; ".join(map(titled, self._known_pieces(turn))) if turn["selected"] else "nothing"
-        dropped = ", ".join(map(str, turn.get("dropped") or []))
-        yield line(
-            turn["agent"],
-            "selects",
-            with_reason(chosen + f" (there is no item {dropped})" * bool(dropped), turn["reason"]),
-        )
-
-    def _known_pieces(self, turn: Turn) -> list[Any]:
-        return [self.pieces[id] for id in turn.get("evidence_ids", []) if id in self.pieces]
-
-    def _comparisons(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        for check in turn["comparisons"]:
-            found = {True: "means the same as", False: "differs from", None: "no usable reply on"}[check["same"]]
-            yield line(
-                turn["agent"],
-                with_turn_number("compared", turn),
-                with_reason(f'{found} "{check["with"]}"', check["reason"]),
-            )
-
-    def _agree(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        found = {True: "agreement", False: "no agreement", None: unusable(turn)}[turn["agree"]]
-        if turn["agree"] is not None and turn.get("agreed", turn["agree"]) != turn["agree"]:
-            counts = "an agreement: the answers are the same" if turn["agreed"] else "no agreement: the answers differ"
-            found += f" (counts as {counts})"
-        yield line(turn["agent"], "finds", with_reason(found, turn.get("reason")), "finding")
-
-    def _preferred(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        if turn["preferred"]:
-            found, why = turn["preferred"], self.reasons_or_reference(turn, turn.get("reason"))
-        else:
-            found = "no answer yet" if turn.get("outcome", "ok") == "ok" else unusable(turn)
-            why = turn.get("reason") or ""
-        yield line(turn["agent"], "prefers", with_reason(found, why), "finding")
-
-    def _comment(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        comment, sure = turn["comment"], turn.get("confidence")
-        text = unusable(turn) if comment is None else comment + ("" if sure is None else f" (sure: {sure:g} of 10)")
-        yield line(turn["agent"], "reviews", f"{turn.get('reviewed', 'an answer')}: {text}")
-
-    def _score(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        given = unusable(turn) if turn["score"] is None else f"{turn['score']:.2f}"
-        yield line(turn["agent"], "scores", f"{turn.get('reviewed', 'an answer')}: {given}")
-
-    def _summary(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        yield line(turn["agent"], "sums up", turn["summary"] or unusable(turn))
-
-    def _answer(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        what = ANSWERS.get(turn["step"], turn["step"])
-        what = f"answer {turn['number']}" if "number" in turn else what
-        if turn["answer"] is None:
-            yield line(turn["agent"], what, unusable(turn), "warning")
-            return
-        sure = turn.get("confidence")
-        answer = turn["answer"] + (f" (says it is {sure:.0%} sure)" if sure is not None else "")
-        yield line(
-            turn["agent"], what, with_reason(answer, self.reasons_or_reference(turn, turn["rationale"])), "answer"
-        )
-
-    def _about(self, turn: Turn, update: Mapping[str, Any]) -> Iterator[Line]:
-        """A line for each change, remark or question of a person who was asked."""
-        for what, text in person_actions(turn, self.pieces):
-            yield line(turn["agent"], what, text, "person")
+    def _citation_in_words(self, citation: Citation) -> str:
+        missing = " (the quote is not found there)" * (not citation["fabricated"] and not citation["verified"])
+        return piece_in_words(citation["evidence_id"], self.known, shown=not citation["fabricated"]) + missing
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
@@ -322,24 +204,15 @@ class Words:
         yield from ()
 
 
+def is_late(turn: Turn) -> bool:
+    """Whether a turn is told after the votes of its round."""
+    step = step_of_turn(turn)
+    return step is not None and step.late
+
+
 def pieces_of(update: Mapping[str, Any]) -> list[Any]:
     """The evidence in a node's update; an empty list if there is none."""
     return update.get("evidence") or []
-
-
-def person_actions(turn: Turn, pieces: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A person's changes, remarks and question, each as a verb and a text; if there are none, "accepts" and a step."""
-
-    def titles(ids: Sequence[str]) -> str:
-        return "; ".join(titled(pieces[id]) for id in ids)
-
-    changes = [("asks", f"for {name}: {query}") for name, query in turn.get("queries", {}).items()]
-    changes += [("premise", premise) for premise in turn.get("premises") or []]
-    changes += [("strikes", titles(turn["struck"]))] if turn.get("struck") else []
-    changes += [("adds", titles(turn["added"]))] if turn.get("added") else []
-    changes += [("remarks", str(turn["remark"]))] if turn.get("remark") else []
-    changes += [("questions", f"the verdict: {turn['question']}")] if turn.get("question") else []
-    return changes or [("accepts", turn["step"].removeprefix("review_"))]
 
 
 def with_weight(name: str, weights: Mapping[str, float]) -> str:

@@ -31,7 +31,7 @@ from moot.evals._benchmarks.records import (
     unique_titles,
 )
 from moot.evals._benchmarks.records_files import invalid, read_file
-from moot.nodes._runtime.state import LONGEST_SPEAKER
+from moot.nodes._records.entries import LONGEST_SPEAKER
 from moot.nodes._texts.labels import fold_label, spellings
 from moot.nodes._texts.task import make_task
 

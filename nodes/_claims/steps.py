@@ -34,12 +34,11 @@ from moot.nodes._claims.state import (
 from moot.nodes._models.ceilings import SETTINGS
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.spend import PlannedCall
-from moot.nodes._records.entries import Warned
+from moot.nodes._records.entries import LONGEST_SPEAKER, Warned
 from moot.nodes._records.reducers import OPENING, overwrite
 from moot.nodes._runtime.budget import ceilings_and_spending, open_budget
 from moot.nodes._runtime.document import demo_model_warnings, usage
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
-from moot.nodes._runtime.state import LONGEST_SPEAKER
 from moot.nodes._steps.reader import figures
 from moot.nodes._texts.quotes import LONGEST_SHOWN, find_quote, fold_quote
 from moot.nodes._texts.replies import Reply, Text

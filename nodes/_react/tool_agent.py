@@ -47,8 +47,9 @@ from moot.nodes._runtime.budget import is_spent
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import SourcesSettings
 from moot.nodes._runtime.state import DebateState, StepUpdate
+from moot.nodes._runtime.turns import new_turn
 from moot.nodes._speakers.single import AGENT
-from moot.nodes._speakers.turns import new_turn, send_turn
+from moot.nodes._speakers.turns import send_turn
 from moot.nodes._steps.responding import quote_check, with_answer, without_unshown_evidence
 from moot.nodes._steps.retrieving import retrieve_node
 from moot.nodes._texts.replies import answer_reply, reply_schema

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Literal, NotRequired, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.reply_parsing import text_of
 from moot.nodes._records.entries import Turn
+from moot.nodes._runtime.turns import Known, Said, Search, Started, new_turn, numbered, tells
 from moot.nodes._speakers.single import AGENT
-from moot.nodes._speakers.turns import new_turn
+from moot.nodes._steps.responding import tell_thought
+from moot.nodes._steps.retrieving import tell_search
 from moot.nodes._texts.thoughts import field_without_thoughts
 from moot.retrievers._evidence import clean
 from moot.retrievers._search import about_source
@@ -25,6 +27,25 @@ ACT = "act"
 UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 LONGEST_NAME = 60
 """Maximum number of characters of a tool's name before a number is added; endpoints accept 64 characters in total."""
+
+
+class ToolCall(Started):
+    """An agent's call of a tool."""
+
+    step: Literal["act"]
+    number: int
+    thought: str
+    tool: str
+    retrieval: NotRequired[Search]
+    outcome: NotRequired[str]
+
+
+@tells(ToolCall)
+def tell_tool_call(turn: Turn, known: Known) -> Iterator[Said]:
+    """The agent's text, the call, and the results."""
+    yield from tell_thought(turn)
+    yield Said("tool", numbered("asks", turn), f"{turn['tool']}: {turn['query'] or '(not carried out)'}")
+    yield from tell_search(turn, known)
 
 
 def sources_by_tool(sources: Iterable[str]) -> dict[str, str]:

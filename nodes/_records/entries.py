@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired
+from typing import Any, Literal, NotRequired
 
-from moot.nodes._runtime.turns import TurnFields, TurnKey
-from moot.nodes._trial.turns import TrialFields
 from typing_extensions import TypedDict
+
+Turn = dict[str, Any]
+"""A speaker's contribution to a round, made in one step: a plain dict.
+
+``round``, ``phase``, ``agent``, ``step`` and, if there is one, ``number`` identify the turn. The other fields depend on
+the step; ``moot schema`` lists them. ``answer`` is null if there is no usable reply; ``outcome`` says why.
+"""
 
 StopReason = Literal[
     "consensus",
@@ -31,13 +36,6 @@ In a debate that is not a trial, all turns after the gate are in ``primary``.
 """
 PERSON = "person"
 """The agent of turns in which a person reviewed something."""
-
-
-class Turn(TurnKey, TurnFields, TrialFields, total=False):
-    """A speaker's contribution to a round, made in one step. ``moot schema`` lists the fields of each step's turns.
-
-    ``answer`` is null if there is no usable reply; ``outcome`` says why.
-    """
 
 
 class LeftOut(TypedDict):
@@ -126,6 +124,10 @@ class Vote(TypedDict):
     number: NotRequired[int]
     confidence: NotRequired[float | None]
     weight: NotRequired[float]
+
+
+LONGEST_SPEAKER = 200
+"""Maximum number of characters of the name of a claim's speaker."""
 
 
 class Task(TypedDict):

@@ -10,7 +10,18 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, NotRequired
 
 from moot.core.errors import ErrorRecord
-from moot.nodes._records.entries import Call, CourtDebate, Reading, RoundRecord, StopReason, Task, Turn, Vote, Warned
+from moot.nodes._records.entries import (
+    LONGEST_SPEAKER,
+    Call,
+    CourtDebate,
+    Reading,
+    RoundRecord,
+    StopReason,
+    Task,
+    Turn,
+    Vote,
+    Warned,
+)
 from moot.nodes._records.reducers import (
     deepest,
     first_error,
@@ -20,18 +31,17 @@ from moot.nodes._records.reducers import (
     merge_turns,
     merge_warnings,
 )
-from moot.nodes._runtime.turns import KINDS, Dissent, FieldsByStep
+from moot.nodes._runtime.turns import FieldsByStep
 from moot.nodes._texts.chat import ChatMessage, merge_messages
+from moot.nodes._texts.dissent import Dissent
 from moot.nodes._texts.given import MOST_GIVEN, GivenText
 from moot.nodes._texts.robustness import Robustness
-from moot.nodes._trial.turns import KINDS as TRIAL_KINDS
+from moot.nodes._texts.task import TASKS
 from moot.retrievers._evidence import Evidence, merge_evidence
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 SCHEMA_VERSION = "1.4"
-LONGEST_SPEAKER = 200
-"""Maximum number of characters of a speaker's name."""
 
 Equal = Literal["tokens", "usd", "calls"]
 """The quantities that can limit a control: the control may spend as much of the chosen one as its debate spent."""
@@ -40,13 +50,6 @@ Status = Literal["done", "failed", "cancelled", "interrupted"]
 
 
 # --- the input --------------------------------------------------------------------------------------------------------
-
-
-def task_names() -> list[Any]:
-    """The names of the tasks, for the description of the input."""
-    from moot.nodes._texts.task import TASKS  # here, because that module imports this one
-
-    return list(TASKS)
 
 
 class ClaimFields(TypedDict):
@@ -69,7 +72,7 @@ class ClaimFields(TypedDict):
             Field(
                 description="Form of the answer: labels or choice (your own), short_answer, number, expression, or a "
                 "benchmark's name. Default: choice if there are options, labels if there are labels, else fever.",
-                json_schema_extra=lambda schema: schema.update(examples=task_names()),
+                examples=list(TASKS),
             ),
         ]
     ]
@@ -136,7 +139,7 @@ class Findings(TypedDict):
     """The turns, the evidence, the depth and the error of a debate so far."""
 
     turns: Annotated[
-        list[Annotated[Turn, FieldsByStep((*KINDS, *TRIAL_KINDS))]],
+        list[Annotated[Turn, FieldsByStep()]],
         Field(description="The turns, in the order of phases and rounds."),
         merge_turns,
     ]

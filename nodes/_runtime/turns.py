@@ -1,16 +1,36 @@
-"""The fields of turns, by the turns' step.
+"""Turns: what a speaker contributes in one step. Each step's file declares its turns, and how they are told.
 
-Fields form groups, which several steps may share. A `TurnKind` lists the groups of one kind of turn. Pydantic uses the
-kinds to check the turns of result documents and to make the JSON schema of turns. The kinds of turns that only trials
-have are in `moot.nodes._trial.turns`.
+A turn is a plain dict. A step's file declares the fields of its turns as TypedDicts, and registers them together with
+the function that tells them:
+
+    class Greeting(Started):
+        \"\"\"A greeting.\"\"\"
+
+        step: Literal["greet"]
+        words: str | None
+        outcome: str
+
+    @tells(Greeting)
+    def tell_greeting(turn: Turn, known: Known) -> Iterator[Said]:
+        if turn["words"] is None:
+            yield Said("words", "greets", outcome=turn["outcome"])
+        else:
+            yield Said("words", "greets", turn["words"])
+
+Nothing else knows these fields: the JSON schema of documents, the terminal, the page and the reports use the registry.
+A new turn is made with `new_turn`. A turn that grows has a class for each stage, as `Answer` and `AnswerBegun`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, NotRequired, Union
+from functools import lru_cache
+from importlib import import_module
+from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin
 
+from moot.nodes._records.entries import Reading, Task, Turn
 from pydantic import ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag
 from pydantic_core import CoreSchema
 from typing_extensions import TypedDict, get_type_hints
@@ -33,247 +53,226 @@ class Citation(TypedDict):
     text_hash: str | None
 
 
-class TurnKey(TypedDict):
-    """The fields that identify a turn.
+Search = Literal["ok", "empty", "failed"]
+"""The outcome of a search."""
+
+
+# --- fields that many turns have --------------------------------------------------------------------------------------
+
+
+class TurnBase(TypedDict):
+    """With ``step``, and ``number`` if it has one, these fields identify a turn.
 
     If an agent takes a step several times in a round, ``number`` counts these turns from 1, for example its samples or
-    its tool calls. In a person's review of one debater, ``number`` is the debater's position in the settings, from 1.
+    its tool calls. Every turn may have a ``number``; a class names it if all its turns have one.
     """
 
     round: int
     phase: str
     agent: str
-    step: str
-    number: NotRequired[int]
 
 
-# --- groups of fields -------------------------------------------------------------------------------------------------
-
-
-class Role(TypedDict, total=False):
-    """The role that takes the turn."""
+class Started(TurnBase):
+    """The fields of a turn that `new_turn` makes. ``role`` is the role that takes the turn."""
 
     role: str
-
-
-class StartFields(TypedDict, total=False):
-    """The fields that a turn has from its start."""
-
     side: str | None
     query: str | None
     evidence_ids: list[str]
     scores: dict[str, Any]
 
 
-class Outcome(TypedDict, total=False):
-    """The outcome of a reply: ``ok``, or the reason why there is no usable reply."""
-
-    outcome: str
-
-
-class Reason(TypedDict, total=False):
-    """The reason for a decision or a judgement."""
-
-    reason: str | None
-
-
-class AnswerFields(TypedDict, total=False):
-    """An answer with its reasons."""
-
-    answer: str | None
-    rationale: str | None
-
-
-class CitationFields(TypedDict, total=False):
-    """The references of an answer to evidence."""
-
-    citations: list[Citation]
-
-
-class ConfidenceField(TypedDict, total=False):
-    """A speaker's confidence."""
-
-    confidence: float | None
-
-
-class SearchOutcome(TypedDict, total=False):
-    """The outcome of a search."""
-
-    retrieval: Literal["ok", "empty", "failed"]
-
-
-class SelectionFields(TypedDict, total=False):
-    """The selected items of a pool, by number; ``dropped`` are numbers in the reply that no shown item has."""
-
-    selected: list[int] | None
-    dropped: list[int]
-
-
-class Thought(TypedDict, total=False):
-    """An agent's text besides its tool calls."""
-
-    thought: str
-
-
-class CalledTool(TypedDict, total=False):
-    """The tool that was called."""
-
-    tool: str
-
-
-class AgreementReply(TypedDict, total=False):
-    """The judge's reply on whether answers agree."""
-
-    agree: bool | None
-
-
-class TreatedAsAgreed(TypedDict, total=False):
-    """Whether the debate treats the answers as agreed, after a judge's reply."""
-
-    agreed: bool
-
-
-class SummaryField(TypedDict, total=False):
-    """A summary of a round."""
-
-    summary: str | None
-
-
-class ComparisonField(TypedDict, total=False):
-    """Comparisons of an answer with other answers."""
-
-    comparisons: list[dict[str, Any]]
-
-
-class PreferredAnswer(TypedDict, total=False):
-    """The answer that a moderator prefers; null for none."""
-
-    preferred: str | None
-
-
-class ReviewedAgent(TypedDict, total=False):
-    """The agent whose answer a turn reviews."""
-
-    reviewed: str
-
-
-class CommentField(TypedDict, total=False):
-    """The text of a review."""
-
-    comment: str | None
-
-
-class ScoreField(TypedDict, total=False):
-    """The score of an answer."""
-
-    score: float | None
-
-
-class QuestionToPerson(TypedDict, total=False):
-    """The question to a person."""
-
-    about: str
-
-
-class Proposal(TypedDict, total=False):
-    """The proposal that a person reviewed."""
-
-    proposed: dict[str, Any]
-
-
-class ReplacedQueries(TypedDict, total=False):
-    """The queries that a person wrote to replace proposed queries, by the name of the debater or the side."""
-
-    queries: dict[str, str]
-
-
-class Premises(TypedDict, total=False):
-    """The premises of a claim."""
-
-    premises: list[str] | None
-
-
-class EvidenceChanges(TypedDict, total=False):
-    """The ids of the evidence that a person struck and of the texts that the person added."""
-
-    struck: list[str]
-    added: list[str]
-
-
-class RemarkField(TypedDict, total=False):
-    """A person's remark; null if the person makes none."""
-
-    remark: str | None
-
-
-class QuestionOnVerdict(TypedDict, total=False):
-    """A person's question about the verdict; null if the person accepts it."""
-
-    question: str | None
-
-
-class TurnFields(
-    Role,
-    StartFields,
-    Outcome,
-    Reason,
-    AnswerFields,
-    CitationFields,
-    ConfidenceField,
-    SearchOutcome,
-    SelectionFields,
-    Thought,
-    CalledTool,
-    AgreementReply,
-    TreatedAsAgreed,
-    SummaryField,
-    ComparisonField,
-    PreferredAnswer,
-    ReviewedAgent,
-    CommentField,
-    ScoreField,
-    QuestionToPerson,
-    Proposal,
-    ReplacedQueries,
-    Premises,
-    EvidenceChanges,
-    RemarkField,
-    QuestionOnVerdict,
-    total=False,
-):
-    """All fields of turns, except the fields that only trials have."""
-
-
-class NumberField(TypedDict):
-    """The number of a turn that always has one; see `TurnKey`."""
-
-    number: int
-
-
-# --- steps ------------------------------------------------------------------------------------------------------------
+def new_turn(
+    round: int,
+    agent: str,
+    step: str = "respond",
+    number: int | None = None,
+    *,
+    phase: str = "primary",
+    side: str | None = None,
+) -> Turn:
+    """A new turn, with the fields that a turn has from its start.
+
+    Args:
+        round: the round's number, from 1; 0 before the first round.
+        agent: the agent whose turn it is.
+        step: the name of the step.
+        number: the number of the turn, from 1, if an agent takes the step several times in a round; else None.
+        phase: the phase in a debate with several phases (a trial, or a debate behind a gate); else ``primary``.
+        side: in a trial, the side for which the agent speaks; else None.
+    """
+    turn: Turn = {"round": round, "phase": phase, "agent": agent, "step": step}
+    turn |= {"role": agent, "side": side, "query": None, "evidence_ids": [], "scores": {}}
+    return turn if number is None else {**turn, "number": number}
+
+
+# --- how turns are told -----------------------------------------------------------------------------------------------
+
+Kind = Literal["", "answer", "decision", "verdict", "finding", "statement", "person", "failure"]
+"""The kind of what is said; empty for anything else.
+
+- ``answer``: a debater's answer.
+- ``decision``: an answer that decides the debate.
+- ``verdict``: the finding of a judge of a panel.
+- ``finding``: a result of a comparison or of a moderator or critic.
+- ``statement``: an argument or a testimony.
+- ``person``: an action of a person.
+- ``failure``: something that failed.
+"""
 
 
 @dataclass(frozen=True)
-class TurnKind:
-    """A kind of turn; a step may have several kinds of turns."""
+class Score:
+    """A score, None if unknown, and its threshold, if it has one. ``statements`` says of each statement if it holds."""
 
-    name: str  # in the JSON schema
-    step: str
-    about: str  # the description in the JSON schema
-    always: tuple[type, ...]  # groups of fields that each of these turns has
-    sometimes: tuple[type, ...] = ()  # groups of fields that these turns may have
-
-    def typed(self) -> Any:
-        """The kind as a TypedDict with the fields of `TurnKey` and of its groups; other fields are forbidden."""
-        fields = get_type_hints(TurnKey, include_extras=True) | {"step": Literal[self.step]}
-        for group in self.sometimes:
-            fields |= {name: NotRequired[kind] for name, kind in get_type_hints(group).items()}
-        for group in self.always:
-            fields |= get_type_hints(group)
-        return typed_dict(self.name, self.about, fields, "forbid")
+    name: str
+    value: float | None
+    least: float | None = None
+    statements: tuple[bool, ...] = ()
 
 
-def typed_dict(name: str, about: str, fields: Mapping[str, Any], extra: Literal["forbid", "ignore"]) -> Any:
+@dataclass(frozen=True)
+class Said:
+    """One thing that a turn says, as plain data. The terminal, the page and the reports give it their own form.
+
+    A turn grows while its speaker works, and is told again each time: ``part`` names what is told, which is shown once.
+    ``who`` is the turn's agent if empty. ``outcome`` says why there is no usable reply; it follows the text. ``answer``
+    is an answer, a verdict or a preference. ``piece`` is the id of a piece of evidence that a search found.
+    """
+
+    part: str
+    verb: str
+    text: str = ""
+    reason: str | None = None
+    kind: Kind = ""
+    who: str = ""
+    outcome: str = ""
+    answer: str | None = None
+    piece: str = ""
+    citations: tuple[Citation, ...] = ()
+    scores: tuple[Score, ...] = ()
+
+
+@dataclass
+class Known:
+    """What is known of a debate while its turns are told: its settings, claim and task, its evidence by id, and the
+    sources that were read."""
+
+    settings: Any
+    claim: str = ""
+    task: Task | None = None
+    pieces: dict[str, Any] = field(default_factory=dict)
+    corpora: list[Reading] = field(default_factory=list)
+
+    def titles(self, ids: list[str]) -> list[str]:
+        """The titles of the pieces with these ids, without unknown pieces."""
+        return [titled(self.pieces[id]) for id in ids if id in self.pieces]
+
+
+def titled(piece: Mapping[str, Any]) -> str:
+    """A piece of evidence as its title, its page if it has one, and its id. The source replaces an empty title."""
+    return f"{piece['title'] or piece['source']}{on_page(piece)} [{piece['id']}]"
+
+
+def piece_in_words(id: str, known: Known, *, shown: bool) -> str:
+    """A piece that an agent names: its title and id, or only its id if the agent was not shown it."""
+    return titled(known.pieces[id]) if shown and id in known.pieces else f"{id[:80]} (no such piece was shown)"
+
+
+def on_page(piece: Mapping[str, Any]) -> str:
+    """The page of a piece of evidence, e.g. ``, page 3``, to follow its title or source; empty without a page."""
+    return f", page {piece['page']}" if piece.get("page") else ""
+
+
+def numbered(verb: str, turn: Turn) -> str:
+    """A verb, followed by the turn's number if it has one."""
+    return f"{verb} {turn['number']}" if "number" in turn else verb
+
+
+def outcome_of(turn: Turn) -> str:
+    """Why a turn has no usable reply; ``unparsed`` if the turn does not tell."""
+    return str(turn.get("outcome") or "unparsed")
+
+
+Tell = Callable[[Turn, Known], Iterator[Said]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """The turns of a step, and how they are told; see `tells`."""
+
+    kinds: tuple[type, ...]
+    tell: Tell
+    headed: bool
+    late: bool
+
+    def fits(self, turn: Turn) -> bool:
+        """Whether the turn has the fields of one of these kinds of turns."""
+        return any(needed <= {*turn} <= allowed for needed, allowed in map(_field_names, self.kinds))
+
+
+STEPS: dict[str, list[Step]] = {}
+"""The steps by name. Two steps may have the same name, such as the judge's and the panel's; their turns differ."""
+FOLDERS = ("_react", "_steps", "_trial")
+
+
+def tells(*kinds: type, headed: bool = True, late: bool = False) -> Callable[[Tell], Tell]:
+    """Registers kinds of turns, and the function that tells them.
+
+    Args:
+        kinds: a TypedDict for each kind; its docstring is the description in the JSON schema.
+        headed: whether such a turn stands under the heading of its round. If not, it stays under the last heading.
+        late: whether such a turn is told after the votes of its round.
+    """
+
+    def register(tell: Tell) -> Tell:
+        for name in dict.fromkeys(step_of(kind) for kind in kinds):
+            STEPS.setdefault(name, []).append(Step(kinds, tell, headed, late))
+        return tell
+
+    return register
+
+
+def registered() -> dict[str, list[Step]]:
+    """All steps of moot, from all files that declare some, and the steps that other packages have registered."""
+    for folder in FOLDERS:
+        package = import_module(f"moot.nodes.{folder}")
+        for found in pkgutil.iter_modules(package.__path__):
+            import_module(f"{package.__name__}.{found.name}")
+    return STEPS
+
+
+def step_of_turn(turn: Turn) -> Step | None:
+    """The step whose turn this is; None for a step that is not registered."""
+    name = turn["step"]
+    if (found := next((step for step in STEPS.get(name, ()) if step.fits(turn)), None)) is None:
+        steps = registered().get(name, [])
+        found = next((step for step in steps if step.fits(turn)), steps[0] if steps else None)
+    return found
+
+
+# --- the JSON schema --------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def _fields(kind: type) -> dict[str, Any]:
+    """The fields of a kind of turn with their types; a field that a turn may lack is `NotRequired`."""
+    return {"number": NotRequired[int], **get_type_hints(kind, include_extras=True)}
+
+
+@lru_cache(maxsize=256)
+def _field_names(kind: type) -> tuple[set[str], set[str]]:
+    fields = _fields(kind)
+    return {name for name, hint in fields.items() if get_origin(hint) is not NotRequired}, {*fields}
+
+
+def step_of(kind: type) -> str:
+    """The name of the step that has this kind of turn."""
+    name: str = get_args(_fields(kind)["step"])[0]
+    return name
+
+
+def _typed_dict(name: str, about: str | None, fields: Mapping[str, Any], extra: Literal["forbid", "ignore"]) -> Any:
     """A TypedDict with a description; ``extra`` tells Pydantic whether to forbid or to ignore other fields."""
     make: Any = TypedDict
     made = make(name, dict(fields))
@@ -282,168 +281,31 @@ def typed_dict(name: str, about: str, fields: Mapping[str, Any], extra: Literal[
     return made
 
 
-START_FIELDS = (Role, StartFields)
-ANSWER_WITH_OUTCOME = (*START_FIELDS, AnswerFields, Outcome)
-OPTIONAL_IN_ANSWERS = (SearchOutcome, SelectionFields, Reason, Thought)
-"""Groups of fields that an answer may have."""
-PERSON_ASKED = (*START_FIELDS, NumberField, QuestionToPerson)
-
-KINDS = (
-    TurnKind(
-        "Answer",
-        "respond",
-        "An answer.",
-        (*ANSWER_WITH_OUTCOME, CitationFields),
-        (*OPTIONAL_IN_ANSWERS, ConfidenceField),
-    ),
-    TurnKind("AnswerBegun", "respond", "A pending answer.", START_FIELDS, OPTIONAL_IN_ANSWERS),
-    TurnKind("SharedRetrieval", "retrieve", "A search shared by all agents.", (*START_FIELDS, SearchOutcome)),
-    TurnKind(
-        "ToolCall",
-        "act",
-        "An agent's call of a tool.",
-        (*START_FIELDS, NumberField, Thought, CalledTool),
-        (SearchOutcome, Outcome),
-    ),
-    TurnKind("Comparison", "compare", "A model's comparison of an answer with other answers.", (Role, ComparisonField)),
-    TurnKind(
-        "Agreement",
-        "agree",
-        "A model's judgement of whether a round's answers agree.",
-        (*START_FIELDS, AgreementReply, Reason, Outcome),
-        (TreatedAsAgreed,),
-    ),
-    TurnKind(
-        "Moderation",
-        "moderate",
-        "A moderator's preference after a round.",
-        (*START_FIELDS, PreferredAnswer, Reason, Outcome),
-    ),
-    TurnKind(
-        "Summary", "summarise", "A summary of a round, for the next round.", (*START_FIELDS, SummaryField, Outcome)
-    ),
-    TurnKind("FinalAnswer", "summarise", "A summariser's final answer.", ANSWER_WITH_OUTCOME),
-    TurnKind("Judgement", "judge", "A judge's answer.", (*ANSWER_WITH_OUTCOME, CitationFields)),
-    TurnKind(
-        "Review",
-        "review",
-        "An agent's review of another agent's answer, with the reviewer's confidence from 1 to 10.",
-        (*START_FIELDS, NumberField, ReviewedAgent, CommentField, ConfidenceField, Outcome),
-    ),
-    TurnKind(
-        "PeerScore",
-        "score",
-        "An agent's score for another agent's answer.",
-        (*START_FIELDS, NumberField, ReviewedAgent, ScoreField, Outcome),
-    ),
-    TurnKind(
-        "QueriesReview", "review_queries", "A person's review of queries.", (*PERSON_ASKED, Proposal, ReplacedQueries)
-    ),
-    TurnKind(
-        "PremisesReview", "review_premises", "A person's review of premises.", (*PERSON_ASKED, Proposal), (Premises,)
-    ),
-    TurnKind("EvidenceReview", "review_evidence", "A person's review of evidence.", (*PERSON_ASKED, EvidenceChanges)),
-    TurnKind("Remark", "review_remark", "A person's remark before another round.", (*PERSON_ASKED, RemarkField)),
-    TurnKind(
-        "VerdictReview",
-        "review_verdict",
-        "A person's review of a verdict.",
-        (*PERSON_ASKED, Proposal, QuestionOnVerdict),
-    ),
-)
-"""The kinds of turns of all systems, except the kinds that only trials have."""
-
-
 @dataclass(frozen=True)
 class FieldsByStep:
     """Makes Pydantic check the fields of each turn by its step."""
 
-    # A step without a kind, such as one of your own graph, may have any fields; known names must have their usual
-    # types.
-    kinds: Sequence[TurnKind] = field(hash=False)
+    # A step that is not registered, such as one of your own graph, may have any fields; known names must have their
+    # usual types.
 
     def __get_pydantic_core_schema__(self, turn: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The schema of a union, discriminated by step: the kinds, and turns of steps that have no kind."""
-        steps = list(dict.fromkeys(kind.step for kind in self.kinds))
-        unknown = Annotated[str, Field(json_schema_extra={"not": {"enum": steps}})]
-        known = {name: NotRequired[kind] for name, kind in get_type_hints(turn).items()}
-        fields = known | get_type_hints(TurnKey, include_extras=True) | {"step": unknown}
-        other = typed_dict("OtherTurn", "A turn of a step that moot's systems do not have.", fields, "ignore")
+        """The schema of a union, discriminated by step: the registered kinds, and turns of other steps."""
+        steps = {name: [kind for step in same for kind in step.kinds if step_of(kind) == name]
+                 for name, same in sorted(registered().items())}  # fmt: skip
+        fields: dict[str, Any] = {}
+        for kind in (kind for kinds in steps.values() for kind in kinds):
+            hints = get_type_hints(kind)
+            fields |= {name: NotRequired[hint] for name, hint in hints.items()}
+        unknown = Annotated[str, Field(json_schema_extra={"not": {"enum": [*steps]}})]
+        fields |= get_type_hints(TurnBase) | {"step": unknown, "number": NotRequired[int]}
+        other = _typed_dict("OtherTurn", "A turn of a step that moot's systems do not have.", fields, "ignore")
         choices = [Annotated[other, Tag("")]]
-        for step in steps:
-            shapes = tuple(kind.typed() for kind in self.kinds if kind.step == step)
-            choices.append(Annotated[Union[shapes], Tag(step)])  # noqa: UP007
+        for name, kinds in steps.items():
+            shapes = tuple(_typed_dict(kind.__name__, kind.__doc__, _fields(kind), "forbid") for kind in kinds)
+            choices.append(Annotated[Union[shapes], Tag(name)])  # noqa: UP007
 
-        def step_of(found: Any) -> str:
-            step = found.get("step") if isinstance(found, dict) else ""
-            return step if step in steps else ""
+        def step_name(found: Any) -> str:
+            name = found.get("step") if isinstance(found, dict) else ""
+            return name if isinstance(name, str) and name in steps else ""
 
-        return handler.generate_schema(Annotated[Union[tuple(choices)], Discriminator(step_of)])  # noqa: UP007
-
-
-# --- dissent ----------------------------------------------------------------------------------------------------------
-
-
-class AnsweringAgent(TypedDict):
-    """The agent that answered, and its model; ``number`` distinguishes samples of one agent, else it is null."""
-
-    agent: str
-    model: str | None
-    number: int | None
-
-
-class EvidenceQuote(TypedDict):
-    """A quote from a piece of evidence."""
-
-    evidence_id: str
-    quote: str
-
-
-class AnswerCount(TypedDict):
-    """An answer, and the number of agents whose last answer it is; null stands for no answer.
-
-    Each sample of an agent counts as a separate agent.
-    """
-
-    answer: str | None
-    votes: int
-
-
-class MinorityAnswer(TypedDict):
-    """An answer, and the argument for it with the most verified quotes; if several have the most, the first of them.
-
-    ``by`` are the agents with this answer; ``answer`` is null for agents without an answer. ``quotes`` are the verified
-    quotes cited with the argument.
-    """
-
-    answer: str | None
-    by: list[AnsweringAgent]
-    argument: str | None
-    quotes: list[EvidenceQuote]
-
-
-class Change(AnsweringAgent):
-    """An answer that differs from the same speaker's previous valid answer.
-
-    ``before`` is the previous answer, and ``answer`` the new answer. ``after`` are the other agents whose last answer
-    before ``round`` is the same as the new answer. ``evidence_ids`` are the ids of the evidence that the speaker
-    quotes for the first time; only verified quotes count.
-    """
-
-    round: int
-    before: str
-    answer: str
-    after: list[str]
-    evidence_ids: list[str]
-
-
-class Dissent(TypedDict):
-    """The answers other than the verdict, and the changes of answers in a debate.
-
-    ``votes`` counts each last answer, the most frequent first. ``minority`` are the last answers other than the
-    verdict. ``changes`` has only changes of labels and numbers: free-text answers may differ but mean the same.
-    """
-
-    votes: list[AnswerCount]
-    minority: list[MinorityAnswer]
-    changes: list[Change]
+        return handler.generate_schema(Annotated[Union[tuple(choices)], Discriminator(step_name)])  # noqa: UP007

@@ -14,12 +14,12 @@ from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import Settings, ask_person
 from moot.nodes._runtime.state import DebaterState, DebateState
+from moot.nodes._runtime.turns import new_turn
 from moot.nodes._speakers.turns import (
     SHARED_ROLES,
     Agent,
     check_unique_names,
     needs_for,
-    new_turn,
     number_speakers,
     send_turn,
     speaker_declaration,

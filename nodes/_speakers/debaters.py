@@ -14,11 +14,11 @@ from moot.nodes._runtime.graph import DebateGraph
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import SOURCES, EvidenceSettings, ModelName, Name, Source, ask_person
 from moot.nodes._runtime.state import DebaterState, DebateState, StepUpdate
+from moot.nodes._runtime.turns import new_turn
 from moot.nodes._speakers.turns import (
     SHARED_ROLES,
     check_unique_names,
     needs_for,
-    new_turn,
     send_turn,
     speaker_declaration,
 )
@@ -27,8 +27,8 @@ from moot.nodes._steps.person import human_review_node
 from moot.nodes._steps.query import query_node
 from moot.nodes._steps.responding import PROMPT, respond_node
 from moot.nodes._steps.retrieving import retrieve_node, sources_of
+from moot.nodes._steps.score import needs_evidence
 from moot.nodes._texts.show import cited_ids, show_why
-from moot.nodes._texts.task import is_reasoning_task
 from moot.retrievers._evidence import given_evidence
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -109,25 +109,6 @@ def debaters_needs(settings: DebaterSettings, *roles: str, encoder: bool = False
     sources += [name for d in settings.debaters for name in d.fallback]
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(roles)
     return needs_for(settings, speakers, sources if settings.retrieval != "none" else [], encoder=encoder)
-
-
-def needs_evidence(answer: Turn, settings: DebaterSettings, task: Task | None = None) -> bool:
-    """Whether an answer must follow from evidence.
-
-    It must if the debater searches sources or was shown evidence, with one exception. Prompts for tasks of reasoning
-    (`is_reasoning_task`) also ask for the debater's knowledge. On these tasks, an answer need not follow from evidence
-    if none of its statements is taken from evidence, according to the scorer.
-
-    Args:
-        answer: a turn of the step ``respond``.
-        settings: the debate's settings.
-        task: the form of an answer; None counts as a task without reasoning.
-    """
-    # Here prompts also ask for the debater's knowledge, and the scorer found no statement that is taken from evidence.
-    if task and is_reasoning_task(task) and answer.get("scores", {}).get("statements") == []:
-        return False
-    searching = {d.name for d in settings.debaters if d.retriever and settings.retrieval != "none"}
-    return answer["agent"] in searching or bool(answer["evidence_ids"])
 
 
 def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:

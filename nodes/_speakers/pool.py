@@ -10,13 +10,13 @@ from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import PoolSettings, SourcesSettings, ask_person
 from moot.nodes._runtime.state import DebateState
+from moot.nodes._runtime.turns import new_turn
 from moot.nodes._speakers.single import AGENT, SingleReaderSettings
 from moot.nodes._speakers.turns import (
     SHARED_ROLES,
     Agent,
     check_unique_names,
     needs_for,
-    new_turn,
     number_speakers,
     send_turn,
     speaker_declaration,

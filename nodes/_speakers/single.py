@@ -8,7 +8,8 @@ from langgraph.types import Send
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import Settings, SourcesSettings
 from moot.nodes._runtime.state import DebateState
-from moot.nodes._speakers.turns import SHARED_ROLES, needs_for, new_turn, send_turn
+from moot.nodes._runtime.turns import new_turn
+from moot.nodes._speakers.turns import SHARED_ROLES, needs_for, send_turn
 from pydantic import Field
 
 AGENT = "agent-1"

@@ -130,30 +130,6 @@ def needs_for(
     return Needs(sources, roles, encoder, summariser if scholarly and summariser not in ("model", "none") else None)
 
 
-def new_turn(
-    round: int,
-    agent: str,
-    step: str = "respond",
-    number: int | None = None,
-    *,
-    phase: str = "primary",
-    side: str | None = None,
-) -> Turn:
-    """A new turn, with the fields that a turn has from its start.
-
-    Args:
-        round: the round's number, from 1; 0 before the first round.
-        agent: the agent whose turn it is.
-        step: the name of the step.
-        number: the number of the turn, from 1, if an agent takes the step several times in a round; else None.
-        phase: the phase in a debate with several phases (a trial, or a debate behind a gate); else ``primary``.
-        side: in a trial, the side for which the agent speaks; else None.
-    """
-    turn: Turn = {"round": round, "phase": phase, "agent": agent, "step": step}
-    turn |= {"role": agent, "side": side, "query": None, "evidence_ids": [], "scores": {}}
-    return turn if number is None else {**turn, "number": number}
-
-
 def send_turn(
     to: str,
     state: DebateState,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import Outcome, ReplyError, WorldError
@@ -15,14 +15,13 @@ from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.budget import stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
-from moot.nodes._steps.score import average
+from moot.nodes._runtime.turns import Known, Said, TurnBase, numbered, tells
+from moot.nodes._steps.score import METRICS, average
 from moot.nodes._texts.answers import same_answer, surely_differ
 from moot.nodes._texts.replies import SameReply
 from moot.nodes._texts.show import show_claim
 from moot.prompts import as_data
 
-METRICS = ("faithfulness", "answer_relevance", "consistency")
-"""The scores of answers that are averaged over a debate. An answer may lack some of them."""
 EQUIVALENCE = "tasks/equivalence"
 """The name of the prompt that compares two answers."""
 WORDED_KINDS = ("short_answer", "expression")
@@ -69,8 +68,24 @@ def agreed_answer(votes: Sequence[Vote]) -> str | None:
     return votes[0]["answer"] if len(groups) == 1 and None not in groups else None
 
 
+class Comparison(TurnBase):
+    """A model's comparison of an answer with other answers."""
+
+    step: Literal["compare"]
+    role: str
+    comparisons: list[dict[str, Any]]
+
+
+@tells(Comparison)
+def tell_comparison(turn: Turn, known: Known) -> Iterator[Said]:
+    """A line for each other answer: whether it means the same."""
+    for check in turn["comparisons"]:
+        found = {True: "means the same as", False: "differs from", None: "no usable reply on"}[check["same"]]
+        yield Said("comparisons", numbered("compared", turn), f'{found} "{check["with"]}"', check["reason"])
+
+
 @dataclass(frozen=True)
-class Comparison:
+class SameMeaning:
     """Whether two answers mean the same, according to a model, and the model's reason."""
 
     first: str
@@ -79,7 +94,7 @@ class Comparison:
     reason: str  # the error if ``same`` is None
 
 
-async def same_meaning(claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel) -> Comparison:
+async def same_meaning(claim: str, task: Task, first: str, second: str, model: Speaker | BaseChatModel) -> SameMeaning:
     """Asks a model, in one call, whether two answers mean the same (Tool-MAD, first version, section C.2)."""
     speaker = as_speaker(model, "equivalence")
     shown = {"first": as_data("answer", first, number="1"), "second": as_data("answer", second, number="2")}
@@ -87,19 +102,19 @@ async def same_meaning(claim: str, task: Task, first: str, second: str, model: S
     try:
         reply = await speaker.ask(EQUIVALENCE, values, SameReply)
     except ReplyError as error:
-        return Comparison(first, second, None, error.detail)
-    return Comparison(first, second, reply.same, reply.reason)
+        return SameMeaning(first, second, None, error.detail)
+    return SameMeaning(first, second, reply.same, reply.reason)
 
 
 async def group_answers(
     claim: str, task: Task, answers: Sequence[str | None], model: Speaker | BaseChatModel | None = None
-) -> tuple[list[int | None], list[list[Comparison]]]:
+) -> tuple[list[int | None], list[list[SameMeaning]]]:
     """Groups answers that mean the same: each answer's group, from 0, and the model's comparisons for each answer."""
     groups: list[list[str]] = []
     group_of_each: list[int | None] = []
-    checks: list[list[Comparison]] = []
+    checks: list[list[SameMeaning]] = []
     for answer in answers:
-        made: list[Comparison] = []
+        made: list[SameMeaning] = []
         group = None
         if answer is not None:
             # "212 km" and "212 miles" stay in two groups, even if "212" is in one of them.
@@ -203,7 +218,7 @@ def votes_of(turns: Sequence[Turn], groups: Sequence[int | None]) -> list[Vote]:
     return votes
 
 
-def _comparison_turn(turn: Turn, made: Sequence[Comparison]) -> Turn:
+def _comparison_turn(turn: Turn, made: Sequence[SameMeaning]) -> Turn:
     comparisons = [{"with": c.first, "same": c.same, "reason": c.reason} for c in made]
     key = {k: turn[k] for k in ("round", "phase", "agent", "number") if k in turn}
     return {**key, "step": "compare", "role": "equivalence", "comparisons": comparisons}  # type: ignore[typeddict-item]

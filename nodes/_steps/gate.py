@@ -18,8 +18,9 @@ from moot.nodes._runtime.budget import Decision, is_spent
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.state import DebateState
+from moot.nodes._runtime.turns import new_turn
 from moot.nodes._speakers.gate import GateSettings
-from moot.nodes._speakers.turns import new_turn, send_turn, speaker_declaration
+from moot.nodes._speakers.turns import send_turn, speaker_declaration
 from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, close_round
 from moot.nodes._texts.given import as_outer_evidence, inherit_evidence
 from moot.nodes._texts.task import TASKS

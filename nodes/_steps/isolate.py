@@ -11,8 +11,9 @@ from moot.nodes._records.entries import Task, Vote
 from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState, DebateState
+from moot.nodes._runtime.turns import new_turn
 from moot.nodes._speakers.single import AGENT, to_agent
-from moot.nodes._speakers.turns import new_turn, send_turn
+from moot.nodes._speakers.turns import send_turn
 from moot.nodes._steps.compare import EQUIVALENCE, close_round
 from moot.nodes._steps.vote import majority, vote_node
 from moot.nodes._texts.answers import ABSTENTION

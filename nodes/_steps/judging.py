@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError
@@ -12,8 +12,9 @@ from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import Decision, rounds_or_budget, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
+from moot.nodes._runtime.turns import Citation, Known, Said, Started, tells
 from moot.nodes._steps.compare import common_outcome
-from moot.nodes._steps.responding import quote_check, with_answer, without_unshown_evidence
+from moot.nodes._steps.responding import quote_check, tell_answer, with_answer, without_unshown_evidence
 from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.replies import AnswerReply, answer_reply
 from moot.nodes._texts.show import (
@@ -32,6 +33,22 @@ from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence, given_evidence
 
 PROMPT = "tool_mad/judge"
+
+
+class Judgement(Started):
+    """A judge's answer."""
+
+    step: Literal["judge"]
+    answer: str | None
+    rationale: str | None
+    citations: list[Citation]
+    outcome: str
+
+
+@tells(Judgement, late=True)
+def tell_judgement(turn: Turn, known: Known) -> Iterator[Said]:
+    """The judge's answer."""
+    return tell_answer(turn, "decides", "decision")
 
 
 async def judge(

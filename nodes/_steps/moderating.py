@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import WorldError
@@ -13,7 +13,7 @@ from moot.nodes._records.entries import Task, Turn
 from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
-from moot.nodes._speakers.turns import new_turn
+from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells
 from moot.nodes._steps.compare import answers_of
 from moot.nodes._steps.responding import without_unshown_evidence
 from moot.nodes._texts.answers import same_answer
@@ -24,6 +24,26 @@ from moot.retrievers import Evidence
 from moot.retrievers._evidence import given_evidence
 
 PROMPT = "tit_for_tat/moderate"
+
+
+class Moderation(Started):
+    """A moderator's preference after a round."""
+
+    step: Literal["moderate"]
+    preferred: str | None
+    reason: str | None
+    outcome: str
+
+
+@tells(Moderation)
+def tell_moderation(turn: Turn, known: Known) -> Iterator[Said]:
+    """The answer that the moderator prefers, if any."""
+    if turn["preferred"]:
+        yield Said("preferred", "prefers", turn["preferred"], turn["reason"], "finding", answer=turn["preferred"])
+    elif turn["outcome"] == "ok":
+        yield Said("preferred", "prefers", "no answer yet", turn["reason"], "finding")
+    else:
+        yield Said("preferred", "prefers", outcome=turn["outcome"])
 
 
 async def moderate(

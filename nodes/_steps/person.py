@@ -7,8 +7,8 @@ model, because LangGraph runs a node again from its start when the debate is res
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Literal, NotRequired
 
 from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
@@ -21,6 +21,7 @@ from moot.nodes._runtime.settings import Moment, waits_for_person
 from moot.nodes._runtime.state import DebaterState, DebateState, TrialState
 from moot.nodes._runtime.trace import graph_run
 from moot.nodes._runtime.tracing import set_prices
+from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells
 from moot.nodes._steps.person_replies import REPLIES, PersonEvidence, PersonReply, check_person_reply
 from moot.nodes._texts.verdict import verdict_turns
 from moot.retrievers import Evidence
@@ -29,6 +30,70 @@ from moot.retrievers._evidence import active_evidence
 State = DebateState | DebaterState | TrialState
 Written = tuple[dict[str, Any], dict[str, Any]]
 """The fields that a reply adds to the person's turn, and the other state keys that it updates."""
+
+
+class PersonAsked(Started):
+    """The fields of every review by a person. ``about`` is the question to the person."""
+
+    # In a review of one debater, ``number`` is the debater's position in the settings, from 1.
+    number: int
+    about: str
+
+
+class QueriesReview(PersonAsked):
+    """A person's review of queries."""
+
+    step: Literal["review_queries"]
+    proposed: dict[str, Any]
+    queries: dict[str, str]
+
+
+class PremisesReview(PersonAsked):
+    """A person's review of premises."""
+
+    step: Literal["review_premises"]
+    proposed: dict[str, Any]
+    premises: NotRequired[list[str] | None]
+
+
+class EvidenceReview(PersonAsked):
+    """A person's review of evidence."""
+
+    step: Literal["review_evidence"]
+    struck: list[str]
+    added: list[str]
+
+
+class Remark(PersonAsked):
+    """A person's remark before another round."""
+
+    step: Literal["review_remark"]
+    remark: str | None
+
+
+class VerdictReview(PersonAsked):
+    """A person's review of a verdict."""
+
+    step: Literal["review_verdict"]
+    proposed: dict[str, Any]
+    question: str | None
+
+
+@tells(QueriesReview, PremisesReview, EvidenceReview, Remark, headed=False)
+@tells(VerdictReview, headed=False, late=True)
+def tell_person(turn: Turn, known: Known) -> Iterator[Said]:
+    """A line for each change, remark or question of a person; if there are none, what the person accepts."""
+    said = [("asks", f"for {name}: {query}") for name, query in turn.get("queries", {}).items()]
+    said += [("premise", premise) for premise in turn.get("premises") or []]
+    said += [(verb, "; ".join(known.titles(turn[changed]))) for verb, changed in CHANGES.items() if turn.get(changed)]
+    said += [("remarks", turn["remark"])] if turn.get("remark") else []
+    said += [("questions", f"the verdict: {turn['question']}")] if turn.get("question") else []
+    for verb, text in said or [("accepts", turn["step"].removeprefix("review_"))]:
+        yield Said("about", verb, text, kind="person")
+
+
+CHANGES = {"strikes": "struck", "adds": "added"}
+"""For each verb, the field with the evidence that a person struck or added."""
 
 
 def check_resumable(settings: Any) -> None:
@@ -111,8 +176,7 @@ def review_turn(state: State, moment: Moment, phase: str | None) -> Turn:
     same = [turn for turn in turns if (turn["step"], turn["round"], turn["phase"]) == (step, round, phase)]
     # Without a reviewed debater, the number counts the moment's reviews in the round.
     number = state.get("debater", {}).get("place") or len(same) + 1  # type: ignore[attr-defined]
-    turn: Turn = {"round": round, "phase": str(phase), "agent": PERSON, "step": step, "number": number}
-    return turn | {"role": PERSON, "side": None, "query": None, "evidence_ids": [], "scores": {}}
+    return new_turn(round, PERSON, step, number, phase=str(phase))
 
 
 def question_to_person(state: State, moment: Moment, turn: Turn) -> str:

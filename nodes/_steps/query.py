@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -11,6 +11,7 @@ from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState
+from moot.nodes._runtime.turns import Known, Said
 from moot.nodes._steps.retrieving import sources_of
 from moot.nodes._texts.replies import QueryReply
 from moot.nodes._texts.show import show_claim, show_opponents
@@ -64,6 +65,12 @@ async def formulate_query(
     }
     reply = await speaker.ask(prompt, values, QueryReply)
     return reply.query
+
+
+def tell_query(turn: Turn, known: Known) -> Iterator[Said]:
+    """The query of a turn, unless it is the claim itself."""
+    if turn.get("query") and turn["query"] != known.claim:
+        yield Said("query", "asks", turn["query"])
 
 
 def query_node(prompt: str = PROMPT) -> Node:

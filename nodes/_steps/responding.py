@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
-from typing import Any
+from typing import Any, Literal, NotRequired
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError, WorldError
@@ -14,6 +14,11 @@ from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.budget import Decision
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState
+from moot.nodes._runtime.turns import Citation, Known, Said, Search, outcome_of, tells
+from moot.nodes._steps.query import tell_query
+from moot.nodes._steps.retrieving import tell_search
+from moot.nodes._steps.score import tell_scores
+from moot.nodes._steps.select import SelectionFields, tell_selection
 from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.quotes import check_citations, citation_warnings, missing_quote_fault
 from moot.nodes._texts.replies import AnswerReply, answer_reply
@@ -35,6 +40,55 @@ from moot.retrievers._evidence import active_evidence, given_evidence
 PROMPT = "tool_mad/respond"
 SINGLE_PROMPT = "rag/answer"
 """The prompt of an agent that answers alone, once."""
+
+
+class AnswerBegun(SelectionFields):
+    """A pending answer."""
+
+    step: Literal["respond"]
+    retrieval: NotRequired[Search]
+    thought: NotRequired[str]
+
+
+class Answer(AnswerBegun):
+    """An answer."""
+
+    answer: str | None
+    rationale: str | None
+    citations: list[Citation]
+    outcome: str
+    confidence: NotRequired[float | None]
+
+
+@tells(AnswerBegun, Answer)
+def tell_turn(turn: Turn, known: Known) -> Iterator[Said]:
+    """A debater's turn: its query, results and selection, then its answer and the answer's scores."""
+    yield from tell_thought(turn)
+    yield from tell_query(turn, known)
+    yield from tell_search(turn, known)
+    yield from tell_selection(turn, known)
+    yield from tell_answer(turn, "answers" if turn["step"] == "respond" else turn["step"])
+    yield from tell_scores(turn, known)
+
+
+def tell_thought(turn: Turn) -> Iterator[Said]:
+    """An agent's text besides its tool calls and its answer."""
+    if turn.get("thought"):
+        yield Said("thought", "thinks", turn["thought"])
+
+
+def tell_answer(turn: Turn, verb: str, kind: Literal["answer", "decision"] = "answer") -> Iterator[Said]:
+    """The answer of a turn, if it has one, or why there is none."""
+    if "answer" not in turn:
+        return
+    verb = f"answer {turn['number']}" if "number" in turn else verb
+    if turn["answer"] is None:
+        yield Said("answer", verb, kind=kind, outcome=outcome_of(turn))
+        return
+    sure = turn.get("confidence")
+    text = turn["answer"] + (f" (says it is {sure:.0%} sure)" if sure is not None else "")
+    cited = tuple(turn.get("citations") or ())
+    yield Said("answer", verb, text, turn["rationale"], kind, answer=turn["answer"], citations=cited)
 
 
 async def respond(

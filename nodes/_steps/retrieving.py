@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import BudgetExhausted, MootError, ReplyError, WorldError
 from moot.nodes._models.parallel import all_at_once
 from moot.nodes._models.speaker import Speaker, as_speaker
-from moot.nodes._records.entries import Reading, Task
+from moot.nodes._records.entries import Reading, Task, Turn
 from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import EvidenceSettings
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._runtime.trace import traced_retriever
+from moot.nodes._runtime.turns import Known, Said, Search, Started, numbered, on_page, tells
 from moot.nodes._steps.stand_ins import fallback_warnings
 from moot.nodes._texts.outage import every_search_failed, outage_error
 from moot.nodes._texts.replies import KeywordsReply, SummaryReply
@@ -41,6 +42,39 @@ MOST_SUMMARISED_TOKENS = 16_000
 """A model summarises a text as a whole if the text has at most this many tokens, else only the shown parts."""
 MOST_MERGED_WITHOUT_THREAD = 10_000
 """Maximum number of characters of results merged without a thread; to start a thread takes longer than to merge."""
+
+
+class SharedRetrieval(Started):
+    """A search shared by all agents."""
+
+    step: Literal["retrieve"]
+    retrieval: Search
+
+
+@tells(SharedRetrieval, headed=False)
+def tell_search(turn: Turn, known: Known) -> Iterator[Said]:
+    """The results of a turn's search. Debaters that select from shared results name them by their numbers."""
+    if "retrieval" not in turn:
+        return
+    verb = numbered("finds", turn)
+    is_pool = turn["step"] == "retrieve" and getattr(known.settings, "selection", False)
+    for number, id in enumerate((id for id in turn["evidence_ids"] if id in known.pieces), 1):
+        piece = known.pieces[id]
+        text = f"{piece['title']} ({piece['source']}{on_page(piece)}) [{id}]"
+        yield Said("retrieval", verb, f"{number}. {text}" if is_pool else text, piece=id)
+    yield from tell_empty_search(turn, known, verb)
+
+
+def tell_empty_search(
+    turn: Turn, known: Known, verb: str = "finds", *, what: str = "", who: str = ""
+) -> Iterator[Said]:
+    """A search without results; nothing if there are results."""
+    if turn["retrieval"] == "failed":
+        text = f"{what}nothing, because a source could not be searched"
+        yield Said("retrieval", verb, text, kind="failure", who=who)
+    elif not turn["evidence_ids"]:
+        asked = " and ".join(dict.fromkeys(reading["retriever"] for reading in known.corpora))
+        yield Said("retrieval", verb, f"{what}nothing in {asked}" if asked else f"{what}nothing", who=who)
 
 
 async def retrieve(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
@@ -13,8 +13,9 @@ from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState, DebateState
+from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells
 from moot.nodes._speakers.agents import AgentsSettings, active_agents, last_round
-from moot.nodes._speakers.turns import new_turn, send_turn, speaker_declaration
+from moot.nodes._speakers.turns import send_turn, speaker_declaration
 from moot.nodes._texts.replies import ReviewReply, ScoreReply
 from moot.nodes._texts.show import show_answers, show_claim, show_given, show_persona
 from moot.nodes._texts.task import wording
@@ -22,6 +23,46 @@ from moot.retrievers import Evidence
 
 REVIEW, SCORE = "peer_review/review", "cortex_debate/score"
 """The names of the prompts."""
+
+
+class Review(Started):
+    """An agent's review of another agent's answer, with the reviewer's confidence from 1 to 10."""
+
+    step: Literal["review"]
+    number: int
+    reviewed: str
+    comment: str | None
+    confidence: float | None
+    outcome: str
+
+
+class PeerScore(Started):
+    """An agent's score for another agent's answer."""
+
+    step: Literal["score"]
+    number: int
+    reviewed: str
+    score: float | None
+    outcome: str
+
+
+@tells(Review)
+def tell_review(turn: Turn, known: Known) -> Iterator[Said]:
+    """The comment on another agent's answer, with the reviewer's confidence."""
+    sure = "" if turn["confidence"] is None else f" (sure: {turn['confidence']:g} of 10)"
+    if turn["comment"] is None:
+        yield Said("comment", "reviews", turn["reviewed"], outcome=turn["outcome"])
+    else:
+        yield Said("comment", "reviews", f"{turn['reviewed']}: {turn['comment']}{sure}")
+
+
+@tells(PeerScore)
+def tell_peer_score(turn: Turn, known: Known) -> Iterator[Said]:
+    """The score of another agent's answer."""
+    if turn["score"] is None:
+        yield Said("score", "scores", turn["reviewed"], outcome=turn["outcome"])
+    else:
+        yield Said("score", "scores", f"{turn['reviewed']}: {turn['score']:.2f}")
 
 
 async def review(

@@ -9,7 +9,7 @@ model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,8 +22,9 @@ from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import DebateState, ScoreState
+from moot.nodes._runtime.turns import Known, Said, Score
 from moot.nodes._texts.replies import StatementsReply, questions_reply, verdicts_reply
-from moot.nodes._texts.show import show_evidence, show_origin
+from moot.nodes._texts.show import score_and_threshold, show_evidence, show_origin
 from moot.nodes._texts.task import full_answer, is_question, is_reasoning_task
 from moot.prompts import as_data
 from moot.retrievers import Evidence
@@ -83,6 +84,55 @@ def average(values: Sequence[float | None]) -> float | None:
     """The mean of the known values; None if no value is known."""
     known = [v for v in values if v is not None]
     return sum(known) / len(known) if known else None
+
+
+# --- how scores are told ----------------------------------------------------------------------------------------------
+
+METRICS = ("faithfulness", "answer_relevance", "consistency")
+"""The scores of answers that are averaged over a debate. An answer may lack some of them."""
+
+
+def tell_scores(turn: Turn, known: Known) -> Iterator[Said]:
+    """The scores of an answer, once all of them are known."""
+    given = [metric for metric in METRICS if metric in (turn.get("scores") or {})]
+    least = {metric: getattr(known.settings, f"{metric}_threshold", None) for metric in METRICS}
+    awaited = sum(hasattr(known.settings, f"{metric}_threshold") for metric in METRICS)
+    if not given or (len(given) < awaited and "consistency" not in given):
+        return
+    grounded = needs_evidence(turn, known.settings, known.task)
+    scores = turn["scores"]
+    text = "; ".join(_score_in_words(metric, scores[metric], least[metric], grounded) for metric in given)
+    held = {"faithfulness": tuple(scores.get("supported") or ())}
+    found = tuple(Score(metric, scores[metric], least[metric], held.get(metric, ())) for metric in given)
+    yield Said("scores", f"scores r{turn['round']}", text, scores=found)
+
+
+def _score_in_words(metric: str, value: float | None, least: float | None, grounded: bool) -> str:
+    name = metric.replace("_", " ")
+    if least is None:
+        return f"{name} {'unknown' if value is None else f'{value:.2f}'}"
+    if value is None and metric == "faithfulness" and not grounded:
+        return f"{name} not applicable"
+    return f"{name} {score_and_threshold(value, least)}"
+
+
+def needs_evidence(answer: Turn, settings: Any, task: Task | None = None) -> bool:
+    """Whether an answer must follow from evidence.
+
+    It must if the debater searches sources or was shown evidence, with one exception. Prompts for tasks of reasoning
+    (`is_reasoning_task`) also ask for the debater's knowledge. On these tasks, an answer need not follow from evidence
+    if none of its statements is taken from evidence, according to the scorer.
+
+    Args:
+        answer: a turn of the step ``respond``.
+        settings: the debate's settings: a `DebaterSettings`.
+        task: the form of an answer; None counts as a task without reasoning.
+    """
+    # Here prompts also ask for the debater's knowledge, and the scorer found no statement that is taken from evidence.
+    if task and is_reasoning_task(task) and answer.get("scores", {}).get("statements") == []:
+        return False
+    searching = {d.name for d in settings.debaters if d.retriever and settings.retrieval != "none"}
+    return answer["agent"] in searching or bool(answer["evidence_ids"])
 
 
 # --- steps ----------------------------------------------------------------------------------------------------------

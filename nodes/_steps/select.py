@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError
@@ -12,12 +12,33 @@ from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState
+from moot.nodes._runtime.turns import Known, Said, Started
 from moot.nodes._texts.replies import select_reply
 from moot.nodes._texts.show import show_claim, show_given, show_own_answer, show_pool
 from moot.nodes._texts.task import wording
 from moot.retrievers import Evidence
 
 PROMPT = "madke/select"
+
+
+class SelectionFields(Started):
+    """The selected items of a pool, by number; ``dropped`` are numbers in the reply that no shown item has."""
+
+    selected: NotRequired[list[int] | None]
+    dropped: NotRequired[list[int]]
+    reason: NotRequired[str | None]
+
+
+def tell_selection(turn: Turn, known: Known) -> Iterator[Said]:
+    """The pieces that a turn selects from the pool."""
+    if "selected" not in turn:
+        return
+    if turn["selected"] is None:
+        yield Said("selected", "selects", "nothing: its reply could not be used", kind="failure")
+        return
+    chosen = "; ".join(known.titles(turn["evidence_ids"])) if turn["selected"] else "nothing"
+    dropped = ", ".join(map(str, turn.get("dropped") or []))
+    yield Said("selected", "selects", chosen + f" (there is no item {dropped})" * bool(dropped), turn["reason"])
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal, NotRequired
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
@@ -16,8 +16,10 @@ from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.budget import Decision, rounds_or_budget, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState, DebateState
-from moot.nodes._speakers.turns import new_turn, send_turn
+from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells
+from moot.nodes._speakers.turns import send_turn
 from moot.nodes._steps.compare import WORDED_KINDS, agreed_answer, common_outcome, last_answers
+from moot.nodes._steps.responding import tell_answer
 from moot.nodes._texts.answers import surely_differ
 from moot.nodes._texts.replies import AgreeReply, FinalReply, SummaryReply, final_reply
 from moot.nodes._texts.show import show_answers, show_claim, show_remarks
@@ -25,6 +27,54 @@ from moot.nodes._texts.task import wording
 
 AGREE, SUMMARY, ROUND_SUMMARY = "madke/agree", "madke/summary", "chat_eval/summary"
 """The names of the prompts."""
+
+
+class Agreement(Started):
+    """A model's judgement of whether a round's answers agree."""
+
+    step: Literal["agree"]
+    agree: bool | None
+    agreed: NotRequired[bool]
+    reason: str | None
+    outcome: str
+
+
+@tells(Agreement)
+def tell_agreement(turn: Turn, known: Known) -> Iterator[Said]:
+    """The judge's reply, and what counts instead if the votes contradict it."""
+    if turn["agree"] is None:
+        yield Said("agree", "finds", outcome=turn["outcome"])
+        return
+    found = "agreement" if turn["agree"] else "no agreement"
+    if turn.get("agreed", turn["agree"]) != turn["agree"]:
+        counts = "an agreement: the answers are the same" if turn["agreed"] else "no agreement: the answers differ"
+        found += f" (counts as {counts})"
+    yield Said("agree", "finds", found, turn["reason"], "finding")
+
+
+class Summary(Started):
+    """A summary of a round, for the next round."""
+
+    step: Literal["summarise"]
+    summary: str | None
+    outcome: str
+
+
+class FinalAnswer(Started):
+    """A summariser's final answer."""
+
+    step: Literal["summarise"]
+    answer: str | None
+    rationale: str | None
+    outcome: str
+
+
+@tells(Summary, FinalAnswer, late=True)
+def tell_summary(turn: Turn, known: Known) -> Iterator[Said]:
+    """A summary of a round, or the final answer."""
+    if "summary" in turn:
+        yield Said("summary", "sums up", turn["summary"] or "", outcome="" if turn["summary"] else turn["outcome"])
+    yield from tell_answer(turn, "concludes", "decision")
 
 
 async def all_agree(

@@ -6,13 +6,78 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moot.nodes._records.entries import GATE
-from moot.nodes._runtime.turns import AnsweringAgent, Change, Dissent, EvidenceQuote, MinorityAnswer
 from moot.nodes._texts.answers import same_answer
+from typing_extensions import TypedDict
 
 SpeakerKey = tuple[str, int | None]
 """An agent's name and the number of its sample, if any."""
 VERDICT = ""
 """The key of the group whose answer is the verdict."""
+
+
+class AnsweringAgent(TypedDict):
+    """The agent that answered, and its model; ``number`` distinguishes samples of one agent, else it is null."""
+
+    agent: str
+    model: str | None
+    number: int | None
+
+
+class EvidenceQuote(TypedDict):
+    """A quote from a piece of evidence."""
+
+    evidence_id: str
+    quote: str
+
+
+class AnswerCount(TypedDict):
+    """An answer, and the number of agents whose last answer it is; null stands for no answer.
+
+    Each sample of an agent counts as a separate agent.
+    """
+
+    answer: str | None
+    votes: int
+
+
+class MinorityAnswer(TypedDict):
+    """An answer, and the argument for it with the most verified quotes; if several have the most, the first of them.
+
+    ``by`` are the agents with this answer; ``answer`` is null for agents without an answer. ``quotes`` are the verified
+    quotes cited with the argument.
+    """
+
+    answer: str | None
+    by: list[AnsweringAgent]
+    argument: str | None
+    quotes: list[EvidenceQuote]
+
+
+class Change(AnsweringAgent):
+    """An answer that differs from the same speaker's previous valid answer.
+
+    ``before`` is the previous answer, and ``answer`` the new answer. ``after`` are the other agents whose last answer
+    before ``round`` is the same as the new answer. ``evidence_ids`` are the ids of the evidence that the speaker
+    quotes for the first time; only verified quotes count.
+    """
+
+    round: int
+    before: str
+    answer: str
+    after: list[str]
+    evidence_ids: list[str]
+
+
+class Dissent(TypedDict):
+    """The answers other than the verdict, and the changes of answers in a debate.
+
+    ``votes`` counts each last answer, the most frequent first. ``minority`` are the last answers other than the
+    verdict. ``changes`` has only changes of labels and numbers: free-text answers may differ but mean the same.
+    """
+
+    votes: list[AnswerCount]
+    minority: list[MinorityAnswer]
+    changes: list[Change]
 
 
 def dissent_of(document: Mapping[str, Any]) -> Dissent:

@@ -16,8 +16,7 @@ from typing import Any, Literal
 
 from moot.core.errors import UserError, did_you_mean
 from moot.core.redaction import redact
-from moot.nodes._records.entries import Task
-from moot.nodes._runtime.state import LONGEST_SPEAKER
+from moot.nodes._records.entries import LONGEST_SPEAKER, Task
 from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.labels import (
     CONFLICTING,

@@ -11,7 +11,7 @@ from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.budget import stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._speakers.turns import new_turn
+from moot.nodes._runtime.turns import new_turn
 from moot.nodes._steps.compare import common_outcome
 from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.show import show_evidence

@@ -15,7 +15,8 @@ from moot.nodes._records.entries import CourtDebate, Task, Turn, Vote
 from moot.nodes._runtime.budget import Decision, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._speakers.turns import new_turn, speaker_declaration
+from moot.nodes._runtime.turns import new_turn
+from moot.nodes._speakers.turns import speaker_declaration
 from moot.nodes._steps.compare import common_outcome
 from moot.nodes._texts.answers import read_answer
 from moot.nodes._texts.labels import FALSE, OPEN, REFUTED, SUPPORTED, TRUE, UNSETTLED, fold_label

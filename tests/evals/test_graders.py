@@ -16,7 +16,7 @@ from moot.evals._analyses.graders import GRADER_FIELDS, HUMAN, add_human_grades,
 from moot.evals._runs.logs import checked_document, read_runs
 from moot.evals._stats.measures import load_extra
 from moot.evals._stats.outcomes import outcome_of
-from moot.nodes._speakers.turns import new_turn
+from moot.nodes._runtime.turns import new_turn
 
 from tests.conftest import StartStub
 from tests.evals.made_logs import debate, failed_document, write_log

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moot.core.words import count_with_noun
+from moot.nodes._runtime.turns import Said
 from moot.nodes._steps.compare import last_answers
 from moot.nodes._texts.answers import abstains
 from moot.nodes._texts.calibrated import calibration_basis
@@ -103,6 +104,11 @@ def turn_chip(document: Mapping[str, Any], turn: Mapping[str, Any]) -> Chip:
     if "verdict" in turn:
         return finding_chip(turn["verdict"])
     return chip_of(document, turn.get("answer"))
+
+
+def said_chip(document: Mapping[str, Any], said: Said) -> Chip:
+    """What a turn answers or finds, as a chip."""
+    return finding_chip(said.answer) if said.kind == "verdict" else chip_of(document, said.answer)
 
 
 def finding_chip(verdict: str | None) -> Chip:

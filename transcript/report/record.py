@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moot.core.words import count_with_noun
-from moot.nodes._steps.compare import METRICS
+from moot.nodes._runtime.turns import Citation, Said, Score
+from moot.nodes._steps.score import METRICS
 from moot.retrievers._evidence import clean
 from moot.transcript.document import round_sections
 from moot.transcript.line import Line, list_of
 from moot.transcript.report.codes import CODES, words_for
-from moot.transcript.report.head import Chip, chip_of, turn_chip
+from moot.transcript.report.head import Chip, chip_of, said_chip, turn_chip
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Sources, plain, title_of
-from moot.transcript.words import ANSWERS
 
 MOST_ROWS = 8
 """Maximum number of agents with their own rows in the timeline. If there are more, each answer has a row instead."""
@@ -256,37 +256,28 @@ def _without_codes(text: str, document: Mapping[str, Any], names: Names) -> str:
 def _add_line(
     document: Mapping[str, Any], one: Line, card: Card, added: set[tuple[int, str]], sources: Sources, names: Names
 ) -> None:
-    """Adds a line to its speaker's card.
-
-    Search results, answers, quotes and scores are read from the line's turn, not from the line's text. The search
-    results and the quotes of a turn are added once.
-    """
-    verb, _, number = one.what.partition(" ")
-    if one.turn is None:
-        card.items.append(Item(_action_label(one.what), sources.numbered(one.text)))
-        return
-    turn = document["turns"][one.turn]
-    if verb == "cites":
-        return
-    if verb == "finds" and turn.get("retrieval") == "ok" and turn["evidence_ids"] and not {"joined", "gap"} & {*turn}:
-        if (one.turn, verb) not in added:
-            added.add((one.turn, verb))
-            known = [id for id in turn["evidence_ids"] if id in sources.pieces]
+    """Adds a line to its speaker's card. The search results of a turn are added once, as a list."""
+    said = one.said
+    if said is None:
+        if one.turn is None:
+            card.items.append(Item(_action_label(one.what), sources.numbered(one.text)))
+    elif said.piece:
+        if (one.turn, said.part) not in added:
+            added.add((one.turn, said.part))
+            known = [id for id in document["turns"][one.turn]["evidence_ids"] if id in sources.pieces]
             found = [(sources.numbers[id], title_of(sources.pieces[id])) for id in known]
             card.items.append(Item("Found", found=found))
-        return
-    if verb in ("scores", "score") and turn.get("scores") and turn["step"] == "respond":
-        card.items += _score_items(document, turn)
-        return
-    if verb in (*ANSWERS.values(), "answer", "decides") and {"answer", "verdict"} & {*turn}:
-        _add_answer(document, one, turn, card, sources, number)
+    elif said.scores:
+        card.items += map(_score_item, said.scores)
+    elif said.kind in ("answer", "decision", "verdict"):
+        _add_answer(document, said, card, sources)
     else:
-        card.items.append(
-            Item(_action_label(one.what), sources.numbered(_outcome_in_words(one.text)), bad=one.tone == "warning")
-        )
-    if one.tone == "answer" and (one.turn, "cites") not in added:
-        added.add((one.turn, "cites"))
-        card.items += _citation_items(turn, sources)
+        text = one.text
+        if said.outcome:
+            text = ": ".join(filter(None, (said.text, words_for("outcome", said.outcome))))
+        card.items.append(Item(_action_label(said.verb), sources.numbered(text), bad=one.tone == "warning"))
+    if said and not said.piece:
+        card.items += _citation_items(said.citations, sources)
 
 
 def _action_label(what: str) -> str:
@@ -297,29 +288,26 @@ def _action_label(what: str) -> str:
     return words_for("does", verb) + (f" {number}" if number.isdecimal() else "")
 
 
-def _add_answer(
-    document: Mapping[str, Any], one: Line, turn: Mapping[str, Any], card: Card, sources: Sources, number: str
-) -> None:
-    """Adds a turn's answer or finding to its card, as a chip and as an item with its reason."""
-    answer = turn.get("verdict", turn.get("answer"))
-    label = f"Answer {number}" if number.isdecimal() else words_for("does", one.what.partition(" ")[0])
-    if answer is None:
+def _add_answer(document: Mapping[str, Any], said: Said, card: Card, sources: Sources) -> None:
+    """Adds an answer or a verdict to its speaker's card, as a chip and as an item with its reason."""
+    verb, _, number = said.verb.partition(" ")
+    label = f"Answer {number}" if number.isdecimal() else words_for("does", verb)
+    if said.answer is None:
         card.chips.append(Chip("non", "No answer"))
-        card.items.append(Item(label, [(_failure_note(turn) or "no usable reply", None)], bad=True))
+        card.items.append(Item(label, [(words_for("outcome", said.outcome), None)], bad=True))
         return
-    chip = turn_chip(document, turn)
+    chip = said_chip(document, said)
     card.chips.append(chip)
-    why = clean(turn.get("rationale") or turn.get("reason") or "")
-    given = why or "gave no reasons"
+    given = clean(said.reason or "") or "gave no reasons"
     if number.isdecimal():
         given = f"{chip.word}. {given}"
     card.items.append(Item(label, sources.numbered(given)))
 
 
-def _citation_items(turn: Mapping[str, Any], sources: Sources) -> list[Item]:
+def _citation_items(citations: Iterable[Citation], sources: Sources) -> list[Item]:
     """The quotes of a turn, each with its source and the result of its check."""
     items = []
-    for citation in turn.get("citations") or []:
+    for citation in citations:
         number = sources.numbers.get(citation["evidence_id"])
         if citation["fabricated"] or number is None:
             invented = f"“{plain(citation['quote'])}”: names a source that the agent was not shown; not counted"
@@ -333,28 +321,13 @@ def _citation_items(turn: Mapping[str, Any], sources: Sources) -> list[Item]:
     return items
 
 
-def _score_items(document: Mapping[str, Any], turn: Mapping[str, Any]) -> list[Item]:
-    """The scores of an answer, with their thresholds."""
-    items, scores = [], turn["scores"]
-    for metric in METRICS:
-        if metric not in scores:
-            continue
-        value, least = scores[metric], document["settings"].get(f"{metric}_threshold")
-        needed = f", needed {least:.2f}" if least is not None else ""
-        score = "not known" if value is None else f"{value:.2f}"
-        text = f"{words_for('score', metric)} {score}{needed}"
-        supported = scores.get("supported")
-        if metric == "faithfulness" and supported:
-            text = f"{sum(one is True for one in supported)} of {len(supported)} statements are in its passages"
-        items.append(Item("Checked", [(text, None)], bad=least is not None and (value is None or value < least)))
-    return items
-
-
-def _outcome_in_words(text: str) -> str:
-    """A line's text, in which words replace the code for why a reply is unusable."""
-    known = "|".join(CODES["outcome"])
-    return re.sub(
-        rf"\(?no usable reply(?: \(|: )({known})\)",
-        lambda found: words_for("outcome", found[1]),
-        text,
+def _score_item(score: Score) -> Item:
+    """A score of an answer, with its threshold."""
+    needed = f", needed {score.least:.2f}" if score.least is not None else ""
+    value = "not known" if score.value is None else f"{score.value:.2f}"
+    text = f"{words_for('score', score.name)} {value}{needed}"
+    if score.statements:
+        text = f"{sum(score.statements)} of {len(score.statements)} statements are in its passages"
+    return Item(
+        "Checked", [(text, None)], bad=score.least is not None and (score.value is None or score.value < score.least)
     )
