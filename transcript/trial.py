@@ -11,7 +11,8 @@ from typing import Any
 from moot.core.words import count_with_noun
 from moot.nodes._records.entries import RoundRecord, Turn
 from moot.nodes._runtime.turns import titled
-from moot.nodes._trial.turns import POOLS, last_values, names_suffix
+from moot.nodes._trial.courtroom import last_values, names_suffix
+from moot.nodes._trial.negotiation import POOLS
 from moot.transcript.line import Line, line, own_line
 from moot.transcript.panel import panel_verdict
 from moot.transcript.words import Words

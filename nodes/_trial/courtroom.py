@@ -7,7 +7,7 @@ side. The steps of a trial are in the files negotiation, discovery, hearing, cri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 from langgraph.types import Send
@@ -18,7 +18,12 @@ from moot.nodes._models.speaker import affects_only_call
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._runtime.turns import new_turn
+from moot.nodes._runtime.turns import (
+    Kind,
+    Said,
+    new_turn,
+    outcome_of,
+)
 from moot.nodes._speakers.turns import send_turn
 from moot.nodes._steps.responding import quote_check
 from moot.nodes._texts.labels import fold_label
@@ -305,6 +310,37 @@ def one_line(text: str, most: int) -> str:
     """A text by a model or a source as one line, without angle brackets, cut after ``most`` characters."""
     line = " ".join(clean(text).split())
     return without_brackets(line if len(line) <= most else line[:most].rstrip() + " ...")
+
+
+# --- how turns are told -----------------------------------------------------------------------------------------------
+
+MOST_TITLES = 5
+"""Maximum number of titles in a list. The other titles are only counted."""
+
+
+def tell_statement(turn: Turn, field: str, verb: str, prefix: str = "", kind: Kind = "statement") -> Iterator[Said]:
+    """A statement after its prefix, with its citations, or why there is none."""
+    if turn[field] is None:
+        yield Said(field, verb, outcome=outcome_of(turn), who=side_name(turn))
+        return
+    cited = tuple(turn.get("citations") or ())
+    yield Said(field, verb, prefix + turn[field], kind=kind, who=side_name(turn), citations=cited)
+
+
+def side_name(turn: Mapping[str, Any]) -> str:
+    """The name of a speaker; for a counsel, the name of the side that the counsel speaks for."""
+    return str(turn.get("side") or turn["agent"]) if turn["agent"] in SIDES else str(turn["agent"])
+
+
+def names_suffix(names: Sequence[str]) -> str:
+    """A colon, the first `MOST_TITLES` names and the number of the other names; empty for no names."""
+    more = [f"and {len(names) - MOST_TITLES} more"] if len(names) > MOST_TITLES else []
+    return f": {'; '.join([*names[:MOST_TITLES], *more])}" if names else ""
+
+
+def last_values(values: Sequence[float | None], count: int) -> str:
+    """The last ``count`` values of a series, as a text."""
+    return ", ".join("unknown" if value is None else f"{value:.2f}" for value in values[-count:])
 
 
 # --- asking a speaker -------------------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from langgraph.types import Send
 from moot.core.errors import ReplyError
@@ -13,6 +13,13 @@ from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.budget import is_spent, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
+from moot.nodes._runtime.turns import (
+    Known,
+    Said,
+    Started,
+    outcome_of,
+    tells,
+)
 from moot.nodes._steps.score import average
 from moot.nodes._texts.replies import Reply
 from moot.nodes._trial.courtroom import (
@@ -30,6 +37,7 @@ from moot.nodes._trial.courtroom import (
     show_record,
     show_round,
     show_statements,
+    side_name,
     side_of,
     speaker_node,
     statements,
@@ -59,6 +67,29 @@ class ReflectionReply(Reply):
     rebuttal: Share
     discovery_need: str
     refined_stance: str
+
+
+class Reflection(Started):
+    """A counsel's assessment of its side's case."""
+
+    step: Literal["reflect"]
+    flaws: list[str] | None
+    logic: float | None
+    novelty: float | None
+    rebuttal: float | None
+    discovery_need: str | None
+    refined_stance: str | None
+    outcome: str
+
+
+@tells(Reflection)
+def tell_reflection(turn: Turn, known: Known) -> Iterator[Said]:
+    """The counsel's score of its own case, with its parts and flaws."""
+    if (score := turn["scores"].get("reflection")) is None:
+        yield Said("logic", "reflects", outcome=outcome_of(turn), who=side_name(turn))
+        return
+    parts = f"logic {turn['logic']:.2f}, novelty {turn['novelty']:.2f}, rebuttal {turn['rebuttal']:.2f}"
+    yield Said("logic", "reflects", f"{score:.2f} ({parts})", " ".join(turn["flaws"] or []), who=side_name(turn))
 
 
 def to_reflection(to: str, state: TrialState) -> list[Send]:
@@ -133,11 +164,68 @@ class CritiqueReply(Reply):
     debate_resolved: bool
 
 
+class Critique(Started):
+    """A critic's view of a round."""
+
+    step: Literal["critique"]
+    plaintiff: dict[str, Any] | None
+    defense: dict[str, Any] | None
+    unresolved_premises: list[str] | None
+    recommendations: dict[str, list[str]] | None
+    debate_resolved: bool | None
+    outcome: str
+
+
+@tells(Critique)
+def tell_critique(turn: Turn, known: Known) -> Iterator[Said]:
+    """The critic's scores of both sides, whether the debate is resolved, and what is still open."""
+    if turn["debate_resolved"] is None:
+        yield Said("critique", "scores", outcome=outcome_of(turn))
+        return
+    for side in SIDES:
+        if rating := turn[side]:
+            scores = (
+                f"logic {rating['logic']:.2f}, evidence {rating['evidence']:.2f}, rebuttal {rating['rebuttal']:.2f}"
+            )
+            yield Said("critique", "scores", f"{side}: {scores}", rating["reason"])
+    if turn["debate_resolved"]:
+        yield Said("critique", "finds", f"the debate resolved{_early_note(turn, known)}", kind="finding")
+    if still := "; ".join(turn["unresolved_premises"] or []):
+        yield Said("critique", "finds", f"still open: {still}")
+
+
 class ClosingReply(Reply):
     """Whether the court closes the debate."""
 
     reason: str
     close: bool
+
+
+class Closing(Started):
+    """Whether the court closes the debate."""
+
+    step: Literal["close"]
+    close: bool | None
+    reason: str | None
+    outcome: str
+
+
+@tells(Closing)
+def tell_closing(turn: Turn, known: Known) -> Iterator[Said]:
+    """Whether the court closes the debate."""
+    if turn["close"] is None:
+        yield Said("close", "decides", outcome=outcome_of(turn))
+        return
+    found = f"to close the debate{_early_note(turn, known)}" if turn["close"] else "to go on"
+    yield Said("close", "decides", found, turn["reason"], "finding")
+
+
+def _early_note(turn: Turn, known: Known) -> str:
+    """A note if a decision to end the debate has no effect in this round; empty otherwise."""
+    if not known.settings.progressive_retrieval:
+        return " (which does not end it: without progressive retrieval all rounds take place)"
+    least = known.settings.min_rounds
+    return f" (which does not end it before round {least})" if turn["round"] < least else ""
 
 
 def critique_node() -> Node:

@@ -7,17 +7,26 @@ results join the record.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Literal, NotRequired
 
 from langgraph.types import Send
 from moot.core.errors import BudgetExhausted, MootError
 from moot.core.lazy import imported
+from moot.core.words import count_with_noun
 from moot.nodes._models.speaker import affects_only_call
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
+from moot.nodes._runtime.turns import (
+    Known,
+    Said,
+    Search,
+    Started,
+    tells,
+)
+from moot.nodes._steps.retrieving import tell_empty_search
 from moot.nodes._steps.score import average, mean_cosine
 from moot.nodes._texts.replies import QueryReply, Reply, Text
 from moot.nodes._trial.courtroom import (
@@ -29,12 +38,16 @@ from moot.nodes._trial.courtroom import (
     counsel_for,
     is_above,
     is_unadmitted,
+    last_values,
+    names_suffix,
     on_record,
     show_recent,
     show_record,
     show_round,
+    side_name,
     side_of,
     speaker_node,
+    tell_statement,
     this_round,
     to_counsel,
     turns_in_round,
@@ -121,6 +134,69 @@ def relevance_gain(relevances: Sequence[float | None]) -> float | None:
 
 
 # --- a side's search --------------------------------------------------------------------------------------------------
+
+
+class DiscoveryBegun(Started):
+    """A pending search of a side."""
+
+    step: Literal["discover"]
+    gap: NotRequired[str | None]
+    outcome: NotRequired[str]
+    formulated: NotRequired[str | None]
+    retrieval: NotRequired[Search]
+
+
+class Discovery(Started):
+    """A side's search in a round."""
+
+    # ``gap`` is the evidence that the side needs most. ``formulated`` is its query before the court refined it; null if
+    # the claim itself was the query. ``joined`` are the results that joined the record. ``ended`` is the reason why the
+    # side does not search again; null if it may.
+    step: Literal["discover"]
+    gap: str | None
+    outcome: str
+    formulated: str | None
+    retrieval: Search
+    joined: list[str]
+    ended: str | None
+
+
+@tells(DiscoveryBegun, Discovery)
+def tell_discovery(turn: Turn, known: Known) -> Iterator[Said]:
+    """What a side lacks, asks and finds, and why it does not search again."""
+    who = side_name(turn)
+    if "gap" in turn:
+        yield from tell_statement(turn, "gap", "lacks", kind="")
+    if "retrieval" in turn:
+        if "formulated" in turn:
+            refined = " (as the court refined it)" if turn["formulated"] != turn["query"] else ""
+            how = " (as no query could be formulated)" if turn["formulated"] is None else refined
+            yield Said("retrieval", "asks", f"{turn['query']}{how}", who=who)
+        yield from tell_empty_search(turn, known, who=who)
+    if turn.get("joined") is not None and turn["evidence_ids"]:
+        yield Said("joined", "finds", _joined_in_words(turn, known), who=who)
+    if turn.get("ended"):
+        share, settings = turn["scores"].get("redundancy") or 0.0, known.settings
+        why = {
+            "redundancy": f"{share:.0%} of the new evidence is redundant (above {settings.redundant_share:.0%})",
+            "retrievals": f"it has made all {count_with_noun(settings.max_retrievals, 'retrieval')}",
+            "relevance_gain": f"it gained less than {settings.relevance_gain} in relevance",
+        }
+        yield Said("ended", "searches", f"no more: {why.get(turn['ended'], turn['ended'])}", who=who)
+
+
+def _joined_in_words(turn: Turn, known: Known) -> str:
+    """How many pieces were found, how novel they are, and which of them join the record."""
+    found = [known.pieces[id] for id in turn["evidence_ids"] if id in known.pieces]
+    joined = known.titles(turn["joined"])
+    many = f"{len(joined) or 'none'} {'join' if len(joined) > 1 else 'joins'} the record"
+    barred = sum(map(is_unadmitted, found))
+    how = f"mean novelty {last_values([turn['scores'].get('novelty')], 1)}"
+    how += f"; {barred} not admitted before" if barred else ""
+    least = known.settings.min_request_similarity
+    dissimilar = sum(r.get("request_similarity", least) < least for p in found for r in p["retrievals"])
+    how += f"; {dissimilar} not similar to the request" if dissimilar else ""
+    return f"{count_with_noun(len(turn['evidence_ids']), 'piece')}; {many} ({how}){names_suffix(joined)}"
 
 
 def still_searching(state: TrialState) -> list[Side]:

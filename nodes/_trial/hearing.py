@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
 from langgraph.types import Send
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._runtime.turns import new_turn
+from moot.nodes._runtime.turns import (
+    Citation,
+    Known,
+    Said,
+    Started,
+    new_turn,
+    outcome_of,
+    tells,
+)
 from moot.nodes._texts.replies import Quote, Reply, Text
 from moot.nodes._trial.courtroom import (
     LONGEST_FIELD,
@@ -23,8 +31,10 @@ from moot.nodes._trial.courtroom import (
     show_recent,
     show_record,
     show_round,
+    side_name,
     side_of,
     speaker_node,
+    tell_statement,
     this_round,
     to_counsel,
     turns_in_round,
@@ -42,6 +52,22 @@ class ArgumentReply(Reply):
 
     argument: Text
     citations: list[Quote]
+
+
+class Argument(Started):
+    """A counsel's argument."""
+
+    step: Literal["argue"]
+    argument: str | None
+    citations: list[Citation]
+    outcome: str
+
+
+@tells(Argument)
+def tell_argument(turn: Turn, known: Known) -> Iterator[Said]:
+    """The argument, and the counsel's name if it speaks for the other side."""
+    by = "" if turn.get("side") in (turn["agent"], None) else f"(by the {turn['agent']}'s counsel) "
+    return tell_statement(turn, "argument", "argues", by)
 
 
 def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
@@ -117,11 +143,56 @@ class ExpertRequestReply(Reply):
         return self
 
 
+class ExpertRequestBegun(Started):
+    """A pending request."""
+
+    step: Literal["request_expert"]
+
+
+class ExpertRequest(Started):
+    """Whether a side wants an expert."""
+
+    step: Literal["request_expert"]
+    needed: bool | None
+    expertise: str | None
+    reason: str | None
+    outcome: str
+
+
+@tells(ExpertRequestBegun, ExpertRequest)
+def tell_expert_request(turn: Turn, known: Known) -> Iterator[Said]:
+    """A side's request for an expert, if it has one."""
+    if turn.get("needed"):
+        yield Said("needed", "wants", f"an expert on {turn['expertise']}", turn["reason"], who=side_name(turn))
+    elif "needed" in turn and turn["needed"] is None:
+        yield Said("needed", "wants", outcome=outcome_of(turn), who=side_name(turn))
+
+
 class ExpertRulingReply(Reply):
     """Whether the court hears an expert."""
 
     reason: str
     granted: bool
+
+
+class ExpertRuling(Started):
+    """Whether an expert is heard."""
+
+    step: Literal["rule_on_expert"]
+    number: int
+    granted: bool | None
+    reason: str | None
+    outcome: str
+
+
+@tells(ExpertRuling)
+def tell_expert_ruling(turn: Turn, known: Known) -> Iterator[Said]:
+    """Whether the court hears a side's expert."""
+    whose = f"the {turn['side']}'s expert"
+    if turn["granted"] is None:
+        yield Said("granted", "rules", f"on {whose}", outcome=outcome_of(turn))
+    else:
+        yield Said("granted", "hears" if turn["granted"] else "refuses", whose, turn["reason"])
 
 
 class TestimonyReply(Reply):
@@ -131,6 +202,23 @@ class TestimonyReply(Reply):
 
     testimony: Text
     citations: list[Quote]
+
+
+class Testimony(Started):
+    """An expert's testimony."""
+
+    step: Literal["testify"]
+    number: int
+    expertise: str | None
+    testimony: str | None
+    citations: list[Citation]
+    outcome: str
+
+
+@tells(Testimony)
+def tell_testimony(turn: Turn, known: Known) -> Iterator[Said]:
+    """The testimony, who called the expert, and on what."""
+    return tell_statement(turn, "testimony", "testifies", f"(called by the {turn['side']}, on {turn['expertise']}) ")
 
 
 def to_expert_requests(to: str, state: TrialState) -> list[Send]:

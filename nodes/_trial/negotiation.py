@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from langgraph.types import Send
 from moot.core.errors import ReplyError, WorldError
@@ -11,8 +11,18 @@ from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.budget import stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._runtime.turns import new_turn
+from moot.nodes._runtime.turns import (
+    Known,
+    Said,
+    Search,
+    Started,
+    new_turn,
+    outcome_of,
+    piece_in_words,
+    tells,
+)
 from moot.nodes._steps.compare import common_outcome
+from moot.nodes._steps.retrieving import tell_empty_search
 from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.show import show_evidence
 from moot.nodes._trial.courtroom import (
@@ -57,6 +67,14 @@ def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> St
 
 # --- premises and queries ---------------------------------------------------------------------------------------------
 
+POOLS = {
+    "seed": "for the {subject}",
+    "premises": "for the premises",
+    "plaintiff": "to support it",
+    "defense": "to challenge it",
+}
+"""The purpose of the search behind each pool."""
+
 
 class PremisesReply(Reply):
     """The premises of a claim."""
@@ -71,6 +89,23 @@ class StanceQueriesReply(Reply):
     challenging_query: Text
 
 
+class Premises(Started):
+    """The premises of the claim."""
+
+    step: Literal["premises"]
+    premises: list[str] | None
+    outcome: str
+
+
+@tells(Premises)
+def tell_premises(turn: Turn, known: Known) -> Iterator[Said]:
+    """A line for each premise."""
+    if turn["premises"] is None:
+        yield Said("premises", "finds", outcome=outcome_of(turn))
+    for number, premise in enumerate(turn["premises"] or [], 1):
+        yield Said("premises", f"premise {number}", premise)
+
+
 def premises_node() -> Node:
     """Adds the miner's turn with the premises. Reads: claim, task and, if present, premises, debater, rounds."""
     return speaker_node(
@@ -79,6 +114,25 @@ def premises_node() -> Node:
         lambda state, settings: case_of(state),
         turn_starter("miner", "premises", "negotiation"),
     )
+
+
+class StanceQueries(Started):
+    """A query for each side."""
+
+    step: Literal["stance_queries"]
+    supporting_query: str | None
+    challenging_query: str | None
+    outcome: str
+
+
+@tells(StanceQueries)
+def tell_stance_queries(turn: Turn, known: Known) -> Iterator[Said]:
+    """The query for supporting evidence, and the query for challenging evidence."""
+    if turn["supporting_query"] is None:
+        yield Said("supporting_query", "asks", outcome=outcome_of(turn))
+        return
+    yield Said("supporting_query", "asks", f"{POOLS['plaintiff']}: {turn['supporting_query']}")
+    yield Said("supporting_query", "asks", f"{POOLS['defense']}: {turn['challenging_query']}")
 
 
 def stance_queries_node() -> Node:
@@ -95,6 +149,39 @@ def stance_queries_node() -> Node:
 
 
 # --- searches ---------------------------------------------------------------------------------------------------------
+
+
+class SeedRetrieval(Started):
+    """A search for the claim."""
+
+    step: Literal["retrieve_seed"]
+    retrieval: Search
+    pool: str
+
+
+class PremiseRetrieval(Started):
+    """A search for a premise."""
+
+    step: Literal["retrieve_premise"]
+    number: int
+    retrieval: Search
+    pool: str
+
+
+class SideRetrieval(Started):
+    """A search with a side's query."""
+
+    step: Literal["retrieve"]
+    retrieval: Search
+    pool: str
+
+
+@tells(SeedRetrieval, PremiseRetrieval, SideRetrieval)
+def tell_pool_search(turn: Turn, known: Known) -> Iterator[Said]:
+    """A search that found nothing. What the other searches found is told once for each pool."""
+    what = POOLS[turn["pool"]].format(subject=known.task["subject"] if known.task else "claim")
+    what = f"for premise {turn['number']}" if "number" in turn else what
+    return tell_empty_search(turn, known, what=f"{what}: ")
 
 
 def searcher(name: str, settings: TrialSettings) -> dict[str, Any]:
@@ -200,6 +287,26 @@ def to_challengers(to: str, state: TrialState) -> list[Send]:
     return sends
 
 
+class Challenges(Started):
+    """A side's challenges to evidence."""
+
+    step: Literal["challenge"]
+    challenges: list[dict[str, str]] | None
+    outcome: str
+
+
+@tells(Challenges)
+def tell_challenges(turn: Turn, known: Known) -> Iterator[Said]:
+    """A line for each challenged piece, with the reason."""
+    if turn["challenges"] is None:
+        yield Said("challenges", "challenges", outcome=outcome_of(turn))
+    elif not turn["challenges"]:
+        yield Said("challenges", "challenges", "nothing")
+    for one in turn["challenges"] or []:
+        piece = piece_in_words(one["evidence_id"], known, shown=one["evidence_id"] in turn["evidence_ids"])
+        yield Said("challenges", "challenges", piece, one["reason"])
+
+
 def challenge_node() -> Node:
     """Writes a counsel's challenges into the counsel's turn.
 
@@ -251,6 +358,24 @@ def to_arbiter(to: str, state: TrialState) -> list[Send]:
         )
         for number, piece in enumerate(active_evidence(state["evidence"]), 1)
     ]
+
+
+class Weighing(Started):
+    """The weight of a piece of evidence."""
+
+    step: Literal["weigh"]
+    number: int
+    relevance: float | None
+    credibility: float | None
+    reason: str | None
+    outcome: str
+
+
+@tells(Weighing)
+def tell_weighing(turn: Turn, known: Known) -> Iterator[Said]:
+    """A piece that could not be weighed. The weights of the others are told with the rulings."""
+    if turn["relevance"] is None:
+        yield Said("relevance", "weighs", ", ".join(known.titles(turn["evidence_ids"])), outcome=outcome_of(turn))
 
 
 def weigh_exhibit_node() -> Node:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
@@ -15,7 +15,14 @@ from moot.nodes._records.entries import CourtDebate, Task, Turn, Vote
 from moot.nodes._runtime.budget import Decision, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._runtime.turns import new_turn
+from moot.nodes._runtime.turns import (
+    Known,
+    Said,
+    Started,
+    new_turn,
+    outcome_of,
+    tells,
+)
 from moot.nodes._speakers.turns import speaker_declaration
 from moot.nodes._steps.compare import common_outcome
 from moot.nodes._texts.answers import read_answer
@@ -142,6 +149,29 @@ class ConsistencyReply(Reply):
     plaintiff_counsel: Ten
     defense_counsel: Ten
     overall: Ten
+
+
+class Consistency(Started):
+    """How consistently the counsel argued."""
+
+    step: Literal["analyse"]
+    contradictions: list[str] | None
+    plaintiff_counsel: float | None
+    defense_counsel: float | None
+    overall: float | None
+    outcome: str
+
+
+@tells(Consistency)
+def tell_consistency(turn: Turn, known: Known) -> Iterator[Said]:
+    """How consistently each counsel argued, and their contradictions."""
+    if turn["overall"] is None:
+        yield Said("overall", "finds", outcome=outcome_of(turn))
+        return
+    counsel = ", ".join(f"the {side}'s counsel {turn[f'{side}_counsel']:.1f}" for side in SIDES)
+    yield Said("overall", "finds", f"consistency {turn['overall']:.1f} of 10 ({counsel})", kind="finding")
+    for one in turn["contradictions"] or []:
+        yield Said("overall", "finds", f"a contradiction: {one}")
 
 
 def analyse_node() -> Node:
@@ -370,6 +400,30 @@ class JudgementReply(Reply):
     argument_validity: Ten
     scientific_reliability: Ten
     verdict: Annotated[Verdict, BeforeValidator(_normalise_verdict)]
+
+
+class PanelVote(Started):
+    """A panel judge's scores and verdict."""
+
+    step: Literal["judge"]
+    evidence_strength: float | None
+    argument_validity: float | None
+    scientific_reliability: float | None
+    verdict: str | None
+    reason: str | None
+    outcome: str
+
+
+@tells(PanelVote, late=True)
+def tell_panel_vote(turn: Turn, known: Known) -> Iterator[Said]:
+    """The judge's verdict and scores."""
+    if turn["verdict"] is None:
+        yield Said("verdict", "decides", kind="verdict", outcome=outcome_of(turn))
+        return
+    evidence, arguments, reliability = (round(turn[quality] or 0, 1) for quality in QUALITIES)
+    scores = f"evidence {evidence:g}, arguments {arguments:g}, reliability {reliability:g}"
+    text = f"{turn['verdict']} ({scores} of 10)"
+    yield Said("verdict", "decides", text, turn["reason"], "verdict", answer=turn["verdict"])
 
 
 JUDGE = "proclaim/judge"
