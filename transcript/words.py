@@ -18,7 +18,7 @@ from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.turns import Citation, Known, Said, piece_in_words, step_of_turn
 from moot.nodes._steps.responding import tell_turn
 from moot.nodes._texts.task import full_answer
-from moot.retrievers._evidence import clean
+from moot.retrievers._evidence import clean, merge_evidence
 from moot.transcript.end import verdict
 from moot.transcript.line import Line, Tone, has_rounds, line, own_line, unusable, with_reason
 
@@ -69,7 +69,8 @@ class Words:
         self.rounds = merge_rounds(self.rounds, update.get("round_log") or [])
         if update.get("graph"):
             self.known.claim, self.known.task = update["claim"], update["task"]
-        self.known.pieces |= {piece["id"]: piece for piece in pieces_of(update)}
+        found = merge_evidence(self.known.pieces.values(), pieces_of(update))
+        self.known.pieces = {piece["id"]: piece for piece in found}
         self.known.corpora = update.get("corpora") or []
 
     def reasons_or_reference(self, turn: Turn, said: Said) -> str:
@@ -124,7 +125,7 @@ class Words:
     # --- turns ------------------------------------------------------------------------------------------------------
 
     def parts(self, turn: Turn) -> dict[str, list[Said]]:
-        """What a turn says, part by part; a turn of an unknown step is told as an answer."""
+        """What a turn says, part by part. A turn that no step has is told as far as it is an answer."""
         step = step_of_turn(turn)
         parts: dict[str, list[Said]] = {}
         for said in (step.tell if step else tell_turn)(turn, self.known):

@@ -207,8 +207,12 @@ class Step:
     late: bool
 
     def fits(self, turn: Turn) -> bool:
-        """Whether the turn has the fields of one of these kinds of turns."""
-        return any(needed <= {*turn} <= allowed for needed, allowed in map(_field_names, self.kinds))
+        """Whether the turn has the fields of one of these kinds."""
+        return any(needed <= {*turn} <= every for needed, every in map(_field_names, self.kinds))
+
+    def resembles(self, turn: Turn) -> bool:
+        """Whether the turn lacks no field of one of these kinds, or has no others."""
+        return any(needed <= {*turn} or {*turn} <= every for needed, every in map(_field_names, self.kinds))
 
 
 STEPS: dict[str, list[Step]] = {}
@@ -233,6 +237,7 @@ def tells(*kinds: type, headed: bool = True, late: bool = False) -> Callable[[Te
     return register
 
 
+@lru_cache(maxsize=1)
 def registered() -> dict[str, list[Step]]:
     """All steps of moot, from all files that declare some, and the steps that other packages have registered."""
     for folder in FOLDERS:
@@ -243,12 +248,12 @@ def registered() -> dict[str, list[Step]]:
 
 
 def step_of_turn(turn: Turn) -> Step | None:
-    """The step whose turn this is; None for a step that is not registered."""
+    """The step whose turn this is; None if no registered step has such turns."""
     name = turn["step"]
-    if (found := next((step for step in STEPS.get(name, ()) if step.fits(turn)), None)) is None:
-        steps = registered().get(name, [])
-        found = next((step for step in steps if step.fits(turn)), steps[0] if steps else None)
-    return found
+    if found := next((step for step in STEPS.get(name, ()) if step.fits(turn)), None):
+        return found
+    same = registered().get(name, [])
+    return next((step for fits in (Step.fits, Step.resembles) for step in same if fits(step, turn)), None)
 
 
 # --- the JSON schema --------------------------------------------------------------------------------------------------

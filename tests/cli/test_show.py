@@ -240,7 +240,17 @@ def test_steps_of_reviewers_summarisers_and_moderators_are_shown() -> None:
             "turns": [turn("moderator", "moderate", 2, preferred="REFUTES", reason="It holds.", outcome="ok")],
             "stop_reason": "judge_preference",
         },
-        {"turns": [turn("b", "compare", 2, comparisons=[{"with": "NYC", "same": True, "reason": "A name."}])]},
+        {
+            "turns": [
+                turn(
+                    "b",
+                    "compare",
+                    2,
+                    role="equivalence",
+                    comparisons=[{"with": "NYC", "same": True, "reason": "A name."}],
+                )
+            ]
+        },
         {"turns": [turn("c", "respond", 2, answer="Rome", rationale="Old.", confidence=0.9, outcome="ok")]},
     )
     assert [line for line in lines if line.startswith("  ")] == [

@@ -44,7 +44,7 @@ from tests.conftest import StartStub, running_stub
 
 SHELF = "langchain:tests.cli.scripted:shelf"
 DOWN = f"A source failed: {SHELF}: {SHELF} failed (ConnectionError: the shelf is locked). Test it on its own."
-UNUSABLE = "(no usable reply: unparsed)"
+UNUSABLE = "no usable reply (unparsed)"
 
 Speech = dict[str, list[tuple[str, str, str]]]
 """The lines (speaker, action, text) of each section, by heading."""
@@ -115,7 +115,7 @@ def test_the_negotiation_is_shown(speech: Speech) -> None:
         ("defense", "challenges", f"{printed_piece('Balance')} - It is beside the point."),
         ("defense", "challenges", "ev-none (no such piece was shown) - It is old."),
         ("defense", "challenges", f"{IDS['Football']} (no such piece was shown) - Nobody showed it."),
-        ("arbiter", "weighs", f"{printed_piece('Amperes')} {UNUSABLE}"),
+        ("arbiter", "weighs", f"{printed_piece('Amperes')}: {UNUSABLE}"),
         (
             "arbiter",
             "admits",
@@ -235,7 +235,7 @@ def test_a_trial_with_five_judges_and_disabled_stages_is_shown(
     )
     note = "(which does not end it: without progressive retrieval all rounds take place)"
     assert sum(line == f"  critic     finds      the debate resolved {note}" for line in lines) == 2
-    assert "  judge-4    decides    (no usable reply: unparsed)" in part(lines, "Panel")
+    assert f"  judge-4    decides    {UNUSABLE}" in part(lines, "Panel")
     for words in ("lacks", "reflects", "analyser", "consistency", "searches"):
         assert not any(words in line for line in lines if line.startswith("  ")), words
 

@@ -84,6 +84,11 @@ def test_the_stop_reason_of_a_debate_is_shown_once(reason: str, words: str) -> N
 def test_a_line_gives_the_reason_why_a_side_stopped_searching(ended: str, words: str) -> None:
     live = Live(ProclaimSettings(redundant_share=0.6, max_retrievals=4, relevance_gain=0.05))
     found: dict[str, Any] = {
+        "gap": "It.",
+        "outcome": "ok",
+        "formulated": None,
+        "query": "It.",
+        "retrieval": "ok",
         "joined": [],
         "ended": ended,
         "scores": {"redundancy": 2 / 3, "novelty": 0.1},
@@ -91,35 +96,45 @@ def test_a_line_gives_the_reason_why_a_side_stopped_searching(ended: str, words:
     }
     lines = live.feed({"turns": [turn("defense", "discover", "switched", side="plaintiff", **found)]})
     lines += live.end(blank_document("proclaim", ProclaimSettings()))
-    assert [(line.who, line.what, line.text) for line in lines[1:3]] == [
+    assert [(line.who, line.what, line.text) for line in lines[3:5]] == [
         ("plaintiff", "finds", "1 piece; none joins the record (mean novelty 0.10)"),
         ("plaintiff", "searches", f"no more: {words}"),
     ]
 
 
+NO_QUERIES: dict[str, Any] = dict.fromkeys(("supporting_query", "challenging_query"))
+REFLECTION = ("flaws", "logic", "novelty", "rebuttal", "discovery_need", "refined_stance")
+CRITIQUE = ("plaintiff", "defense", "unresolved_premises", "recommendations", "debate_resolved")
+CONSISTENCY = ("contradictions", "plaintiff_counsel", "defense_counsel", "overall")
+NO_VERDICT: dict[str, Any] = dict.fromkeys(
+    ("evidence_strength", "argument_validity", "scientific_reliability", "verdict", "reason")
+)
+
+
 def test_unusable_replies_are_marked() -> None:
     """An empty list of challenges is a usable reply."""
     refused: dict[str, Any] = {"outcome": "refused"}
+    of: dict[str, Any] = {"side": "plaintiff"}
     discover = turn("plaintiff", "discover", side="plaintiff", gap=None, **refused)
     asked = discover | {"formulated": None, "query": CLAIM, "retrieval": "empty"}
     lines = printed_lines(
         {"turns": [turn("miner", "premises", "negotiation", premises=None, **refused)]},
-        {"turns": [turn("negotiator", "stance_queries", "negotiation", supporting_query=None, **refused)]},
+        {"turns": [turn("negotiator", "stance_queries", "negotiation", **NO_QUERIES, **refused)]},
         {"turns": [turn("defense", "challenge", "negotiation", side="defense", challenges=None, **refused)]},
         {"turns": [turn("plaintiff", "challenge", "negotiation", side="plaintiff", challenges=[], outcome="ok")]},
         {"turns": [discover]},
         {"turns": [asked], "corpora": [{"retriever": "bm25:x"}]},
         {"turns": [turn("plaintiff", "argue", side="plaintiff", argument=None, citations=[], **refused)]},
-        {"turns": [turn("plaintiff", "request_expert", side="plaintiff", needed=None, reason=None, **refused)]},
-        {"turns": [turn("court", "rule_on_expert", side="defense", granted=None, reason=None, **refused)]},
-        {"turns": [turn("expert", "testify", side="defense", testimony=None, expertise="law", **refused)]},
-        {"turns": [turn("plaintiff", "reflect", side="plaintiff", logic=None, flaws=None, **refused)]},
-        {"turns": [turn("critic", "critique", debate_resolved=None, **refused)]},
+        {"turns": [turn("plaintiff", "request_expert", **of, needed=None, expertise=None, reason=None, **refused)]},
+        {"turns": [turn("court", "rule_on_expert", number=2, side="defense", granted=None, reason=None, **refused)]},
+        {"turns": [turn("expert", "testify", number=2, testimony=None, expertise="law", citations=[], **refused)]},
+        {"turns": [turn("plaintiff", "reflect", **of, **dict.fromkeys(REFLECTION), **refused)]},
+        {"turns": [turn("critic", "critique", **dict.fromkeys(CRITIQUE), **refused)]},
         {"turns": [turn("court", "close", close=None, reason=None, **refused)]},
-        {"turns": [turn("analyser", "analyse", "panel", overall=None, contradictions=None, **refused)]},
-        {"turns": [turn("judge-2", "judge", "panel", verdict=None, reason=None, **refused)]},
+        {"turns": [turn("analyser", "analyse", "panel", **dict.fromkeys(CONSISTENCY), **refused)]},
+        {"turns": [turn("judge-2", "judge", "panel", **NO_VERDICT, **refused)]},
     )
-    mark = "(no usable reply: refused)"
+    mark = "no usable reply (refused)"
     assert lines == [
         "Negotiation of the evidence",
         f"  miner      finds      {mark}",
@@ -132,7 +147,7 @@ def test_unusable_replies_are_marked() -> None:
         "  plaintiff  finds      nothing in bm25:x",
         f"  plaintiff  argues     {mark}",
         f"  plaintiff  wants      {mark}",
-        f"  court      rules      on the defense's expert {mark}",
+        f"  court      rules      on the defense's expert: {mark}",
         f"  expert     testifies  {mark}",
         f"  plaintiff  reflects   {mark}",
         f"  critic     scores     {mark}",
@@ -160,15 +175,18 @@ def test_a_line_says_that_a_ruling_admits_nothing() -> None:
     """The line of the search shows only five titles. The discarded pieces are sorted by weight."""
     pieces = [{"id": f"ev-{n}", "title": f"T{n}", "source": "S", "text": "t", "retrievals": []} for n in range(1, 8)]
     found = [{**piece, "pool": "seed", "status": "seed"} for piece in pieces]
-    weights = [{**piece, "weight": n / 100, "status": "discarded"} for n, piece in enumerate(found, 1)]
+    weights = [
+        {**piece, **dict.fromkeys(("weight", "relevance", "credibility"), n / 100), "status": "discarded"}
+        for n, piece in enumerate(found, 1)
+    ]
     ids = [piece["id"] for piece in pieces]
     seed = turn("retrieval", "retrieve_seed", "negotiation", pool="seed", retrieval="ok", evidence_ids=ids)
     lines = printed_lines({"turns": [seed], "evidence": pieces}, {"evidence": found}, {"evidence": weights})
-    assert lines[1:3] == [
+    assert lines[:2] == [
         "  retrieval  finds      7 pieces for the claim: T1; T2; T3; T4; T5; and 2 more",
         "  arbiter    admits     nothing (above 0.5)",
     ]
-    assert lines[3].startswith("  arbiter    discards   7 pieces: T7 [ev-7] 0.07; T6 [ev-6] 0.06; ")
+    assert lines[2].startswith("  arbiter    discards   7 pieces: T7 [ev-7] 0.07; T6 [ev-6] 0.06; ")
 
 
 def test_control_characters_are_removed_and_markup_is_printed_as_text() -> None:
@@ -196,7 +214,9 @@ def test_long_names_of_judges_widen_the_column_of_names() -> None:
         {"judges": [{"name": "the-presiding-one"}, {"name": "b"}, {"name": "c"}]}
     )
     live = Live(settings)
-    judged = {"turns": [turn(name, "judge", "panel", verdict=None) for name in ("the-presiding-one", "b")]}
+    judged = {
+        "turns": [turn(name, "judge", "panel", **NO_VERDICT, outcome="cut") for name in ("the-presiding-one", "b")]
+    }
     Screen(Console(file=page, width=200), live.speakers).show(live.feed(judged))
     assert [line.index("decides") for line in page.getvalue().splitlines()[1:]] == [20, 20]
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from moot.graphs.madke import MadkeSettings
-from moot.nodes import Settings, make_task
+from moot.nodes import Settings, make_task, new_turn
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._runtime.node import NodeContext
+from moot.nodes._runtime.turns import Known
 from moot.nodes._steps.compare import group_answers, votes_of
-from moot.nodes._steps.summarise import agreed_in, agreement_node
+from moot.nodes._steps.summarise import agreed_in, agreement_node, tell_agreement
 from moot.nodes._texts.answers import ABSTENTION
-from moot.transcript.words import Words
 
 from tests.conftest import StartStub
 
@@ -61,6 +61,6 @@ async def test_the_judge_decides_only_if_the_votes_are_undecided(
     ],
 )
 def test_the_transcript_says_how_the_reply_of_a_judge_counts(agree: bool, agreed: bool, words: str) -> None:
-    turn: Any = {"agent": "judge", "step": "agree", "agree": agree, "agreed": agreed, "reason": "So.", "outcome": "ok"}
-    [line] = Words(MadkeSettings()).field_lines("agree", turn, {})
-    assert line.text == words
+    turn = {**new_turn(1, "judge", "agree"), "agree": agree, "agreed": agreed, "reason": "So.", "outcome": "ok"}
+    [said] = tell_agreement(turn, Known(MadkeSettings()))
+    assert f"{said.text} - {said.reason}" == words

@@ -17,7 +17,7 @@ def test_unknown_scores_are_not_called_low() -> None:
     scores = {"rag": {"faithfulness": 0.1, "answer_relevance": 1.0}, "search": {"faithfulness": None}}
     shared = {"round": 1, "phase": "primary", "step": "respond", "answer": "SUPPORTS", "evidence_ids": []}
     turns = [{**shared, "agent": name, "scores": found} for name, found in scores.items()]
-    words.update({"graph": "tool_mad", "task": make_task("fever", claim=CLAIM), "turns": turns})
+    words.update({"graph": "tool_mad", "claim": CLAIM, "task": make_task("fever", claim=CLAIM), "turns": turns})
     votes = [{"agent": name, "answer": "SUPPORTS", "group": 0} for name in scores]
     record: Any = {"round": 1, "phase": "primary", "reason": "unstable", "votes": votes}
     *_, last = words.after_round(record)
