@@ -155,7 +155,8 @@ def weigh_node() -> Node:
         settings: WeighingSettings = run.settings
         last = last_round(state, settings)
         names = [agent.name for agent in active_agents(state, settings)]
-        d, before = len(state["graphs"]) + 1, state["graphs"][-1] if state["graphs"] else None
+        d = len(state["graphs"]) + 1
+        before: Any = state["graphs"][-1] if state["graphs"] else None
         raw = {name: last[name].get("confidence") for name in names}
         similar = await compare_outputs(state, list(last.values()), run)
         credible = before["credibility"] if before else agent_credibilities(settings, names, run)

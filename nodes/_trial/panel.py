@@ -522,7 +522,7 @@ def decide_node() -> Node:
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         judged = [turn for turn in state["turns"] if turn["step"] == "judge"]
-        decided = panel_verdict([turn.get("verdict") for turn in judged])  # type: ignore[misc]
+        decided = panel_verdict([turn.get("verdict") for turn in judged])
         if decided is None:
             raise no_verdict_error(judged)
         labels = verdict_labels(state["task"], run.settings.verdict_labels)
@@ -624,8 +624,8 @@ def panel_report(judged: Sequence[Turn], decided: PanelVerdict) -> dict[str, Any
         "unanimous": len({turn["verdict"] for turn in given}) == 1,
         "tied": decided.tied,
         "agreement": sum(pairs) / len(pairs) if pairs else None,
-        "means": mean_scores(given),  # type: ignore[arg-type]
-        "spread": {name: _spread([turn[name] for turn in given]) for name in QUALITIES},  # type: ignore[literal-required]
+        "means": mean_scores(given),
+        "spread": {name: _spread([turn[name] for turn in given]) for name in QUALITIES},
         "dissent": [
             {"agent": turn["agent"], "verdict": turn["verdict"], "reason": turn["reason"]}
             for turn in given
