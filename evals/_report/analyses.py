@@ -15,8 +15,7 @@ from moot.evals._report.comparison import Study, System
 from moot.evals._report.scores import SYSTEM, TITLES, is_right
 from moot.evals._report.tables import Cell, Column, Table, columns, make_table
 from moot.evals._stats.significance import wilson
-from moot.nodes._steps.compare import METRICS
-from moot.nodes._steps.score import average
+from moot.nodes._steps.score import METRICS, average
 from moot.nodes._trial.confidence import QUALITY_WEIGHT
 
 POOLED = "All runs are pooled."

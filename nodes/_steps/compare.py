@@ -18,7 +18,7 @@ from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.turns import Known, Said, TurnBase, numbered, tells
 from moot.nodes._steps.score import METRICS, average
 from moot.nodes._texts.answers import same_answer, surely_differ
-from moot.nodes._texts.replies import SameReply
+from moot.nodes._texts.replies import Reply
 from moot.nodes._texts.show import show_claim
 from moot.prompts import as_data
 
@@ -66,6 +66,13 @@ def agreed_answer(votes: Sequence[Vote]) -> str | None:
     """
     groups = {vote["group"] for vote in votes}
     return votes[0]["answer"] if len(groups) == 1 and None not in groups else None
+
+
+class SameReply(Reply):
+    """Whether two answers mean the same."""
+
+    reason: str
+    same: bool
 
 
 class Comparison(TurnBase):
@@ -220,8 +227,8 @@ def votes_of(turns: Sequence[Turn], groups: Sequence[int | None]) -> list[Vote]:
 
 def _comparison_turn(turn: Turn, made: Sequence[SameMeaning]) -> Turn:
     comparisons = [{"with": c.first, "same": c.same, "reason": c.reason} for c in made]
-    key = {k: turn[k] for k in ("round", "phase", "agent", "number") if k in turn}
-    return {**key, "step": "compare", "role": "equivalence", "comparisons": comparisons}  # type: ignore[typeddict-item]
+    key: Turn = {k: turn[k] for k in ("round", "phase", "agent", "number") if k in turn}
+    return {**key, "step": "compare", "role": "equivalence", "comparisons": comparisons}
 
 
 def average_scores_node(stable: Callable[[DebateState, Any], bool] | None = None) -> Node:

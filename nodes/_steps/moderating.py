@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import WorldError
@@ -16,14 +16,35 @@ from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells
 from moot.nodes._steps.compare import answers_of
 from moot.nodes._steps.responding import without_unshown_evidence
-from moot.nodes._texts.answers import same_answer
-from moot.nodes._texts.replies import ModeratorReply, moderator_reply
+from moot.nodes._texts.answers import read_answer, same_answer
+from moot.nodes._texts.replies import Reply, answer_type, by_task
 from moot.nodes._texts.show import show_answers, show_claim, show_given
 from moot.nodes._texts.task import wording
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import given_evidence
+from pydantic import BeforeValidator, create_model
 
 PROMPT = "tit_for_tat/moderate"
+
+
+class ModeratorReply(Reply):
+    """The answer that a moderator prefers, or none yet."""
+
+    reason: str
+    preferred: str | None
+
+
+@by_task
+def moderator_reply(task: Task) -> type[ModeratorReply]:
+    """The class of replies that prefer one of the task's answers or no answer."""
+
+    def read_none(value: Any) -> Any:
+        """None if the value is a spelling of "none" but not a valid answer of the task; other values unchanged."""
+        is_none = isinstance(value, str) and value.strip().lower() in ("", "none", "null")
+        return None if is_none and read_answer(task, value) is None else value
+
+    kind: Any = Annotated[answer_type(task) | None, BeforeValidator(read_none)]
+    return create_model("ModeratorReply", __base__=ModeratorReply, preferred=(kind, ...))
 
 
 class Moderation(Started):

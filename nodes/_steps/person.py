@@ -228,7 +228,7 @@ def _propose_queries(state: State, struck: set[str]) -> dict[str, Any]:
     """Proposes a debater's query, or the two queries of a trial's negotiation."""
     turn = _query_turn(state)
     names = {"query": turn["agent"]} if turn["step"] != "stance_queries" else STANCES
-    return {"queries": {name: turn[field] for field, name in names.items() if turn.get(field) is not None}}  # type: ignore[literal-required]
+    return {"queries": {name: turn[field] for field, name in names.items() if turn.get(field) is not None}}
 
 
 def _apply_queries(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import BudgetExhausted, MootError, ReplyError, WorldError
@@ -23,7 +23,7 @@ from moot.nodes._runtime.trace import traced_retriever
 from moot.nodes._runtime.turns import Known, Said, Search, Started, numbered, on_page, tells
 from moot.nodes._steps.stand_ins import fallback_warnings
 from moot.nodes._texts.outage import every_search_failed, outage_error
-from moot.nodes._texts.replies import KeywordsReply, SummaryReply
+from moot.nodes._texts.replies import Reply, SummaryReply, Text
 from moot.nodes._texts.show import show_claim, show_evidence
 from moot.nodes._texts.task import wording
 from moot.prompts import as_data
@@ -35,6 +35,7 @@ from moot.retrievers._normalise import Rules, last_day
 from moot.retrievers._origins import best_results, origins
 from moot.retrievers._search import SCHOLARLY, resolve
 from moot.retrievers._summariser import open_summariser
+from pydantic import Field
 
 KEYWORDS, SOURCE_SUMMARY = "tool_mad/keywords", "tool_mad/source_summary"
 """The names of the prompts."""
@@ -42,6 +43,12 @@ MOST_SUMMARISED_TOKENS = 16_000
 """A model summarises a text as a whole if the text has at most this many tokens, else only the shown parts."""
 MOST_MERGED_WITHOUT_THREAD = 10_000
 """Maximum number of characters of results merged without a thread; to start a thread takes longer than to merge."""
+
+
+class KeywordsReply(Reply):
+    """Keywords for a scholarly source."""
+
+    keywords: Annotated[list[Text], Field(min_length=1)]
 
 
 class SharedRetrieval(Started):

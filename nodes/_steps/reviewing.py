@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
@@ -16,13 +16,21 @@ from moot.nodes._runtime.state import DebaterState, DebateState
 from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells
 from moot.nodes._speakers.agents import AgentsSettings, active_agents, last_round
 from moot.nodes._speakers.turns import send_turn, speaker_declaration
-from moot.nodes._texts.replies import ReviewReply, ScoreReply
+from moot.nodes._texts.replies import Reply, ScoreReply, Text
 from moot.nodes._texts.show import show_answers, show_claim, show_given, show_persona
 from moot.nodes._texts.task import wording
 from moot.retrievers import Evidence
+from pydantic import Field
 
 REVIEW, SCORE = "peer_review/review", "cortex_debate/score"
 """The names of the prompts."""
+
+
+class ReviewReply(Reply):
+    """A reviewer's comment on an answer, and the reviewer's confidence in this comment."""
+
+    comment: Text
+    confidence: Annotated[float, Field(ge=1, le=10, allow_inf_nan=False)]
 
 
 class Review(Started):

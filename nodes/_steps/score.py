@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Annotated, Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import BudgetExhausted, MootError, UserError, WorldError
@@ -23,7 +24,7 @@ from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import DebateState, ScoreState
 from moot.nodes._runtime.turns import Known, Said, Score
-from moot.nodes._texts.replies import StatementsReply, questions_reply, verdicts_reply
+from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.show import score_and_threshold, show_evidence, show_origin
 from moot.nodes._texts.task import full_answer, is_question, is_reasoning_task
 from moot.prompts import as_data
@@ -31,7 +32,7 @@ from moot.retrievers import Evidence
 from moot.retrievers._cross_encoders import open_cross_encoder
 from moot.retrievers._encoders import Encoder, Vector
 from moot.retrievers._excerpts import shown_text
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema, create_model, model_validator
 
 # --- formulae -------------------------------------------------------------------------------------------------------
 
@@ -84,6 +85,65 @@ def average(values: Sequence[float | None]) -> float | None:
     """The mean of the known values; None if no value is known."""
     known = [v for v in values if v is not None]
     return sum(known) / len(known) if known else None
+
+
+# --- replies --------------------------------------------------------------------------------------------------------
+
+
+class StatementsReply(Reply):
+    """The statements that an answer makes; may be empty."""
+
+    statements: list[Text]
+
+
+class StatementVerdict(Reply):
+    """Whether one statement, numbered from 0, can be inferred from the evidence."""
+
+    index: int
+    reason: str
+    supported: bool
+
+
+class VerdictsReply(Reply):
+    """One verdict for each statement."""
+
+    verdicts: list[StatementVerdict]
+
+
+class QuestionsReply(Reply):
+    """Questions that an answer would fit."""
+
+    questions: list[Text]
+    noncommittal: Annotated[bool | None, WithJsonSchema({"type": "boolean"})]  # None if the model does not say
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_noncommittal(cls, given: Any) -> Any:
+        return {"noncommittal": None, **given} if isinstance(given, dict) else given
+
+
+@lru_cache(maxsize=64)
+def verdicts_reply(count: int) -> type[VerdictsReply]:
+    """The class of replies with exactly one verdict for each of ``count`` statements, sorted by index."""
+
+    def check_complete(verdicts: list[StatementVerdict]) -> list[StatementVerdict]:
+        given = sorted(v.index for v in verdicts)
+        if given != list(range(count)):
+            raise ValueError(f"needs one verdict for each index from 0 to {count - 1}, not for {given}")
+        return sorted(verdicts, key=lambda v: v.index)
+
+    place = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": count - 1})]
+    numbered = create_model("StatementVerdict", __base__=StatementVerdict, index=(place, ...))
+    size = {"minItems": count, "maxItems": count}
+    kind = Annotated[list[numbered], AfterValidator(check_complete), Field(json_schema_extra=size)]  # type: ignore[valid-type]
+    return create_model("VerdictsReply", __base__=VerdictsReply, verdicts=(kind, ...))
+
+
+@lru_cache(maxsize=64)
+def questions_reply(count: int) -> type[QuestionsReply]:
+    """The class of replies with exactly ``count`` questions."""
+    kind = Annotated[list[Text], Field(min_length=count, max_length=count)]
+    return create_model("QuestionsReply", __base__=QuestionsReply, questions=(kind, ...))
 
 
 # --- how scores are told ----------------------------------------------------------------------------------------------

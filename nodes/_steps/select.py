@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, NotRequired
+from functools import lru_cache
+from typing import Annotated, Any, NotRequired
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError
@@ -13,12 +15,71 @@ from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._runtime.turns import Known, Said, Started
-from moot.nodes._texts.replies import select_reply
+from moot.nodes._texts.replies import Reply
 from moot.nodes._texts.show import show_claim, show_given, show_own_answer, show_pool
 from moot.nodes._texts.task import wording
 from moot.retrievers import Evidence
+from pydantic import BeforeValidator, WithJsonSchema, create_model
 
 PROMPT = "madke/select"
+
+
+BRACKETS = re.compile(r"\[([\d\s,;]*)\]")
+NEGATION = re.compile(r"\b(?:no|not|none|neither|nor|never|without)\b|n['’]t\b", re.IGNORECASE)
+RANGE = re.compile(r"\d\s*[-–.]\s*\d")
+NOT_FOUND = re.compile(
+    r"\bno(?:t|ne|thing)?[ _]found\b|\bnone of (?:the|these) (?:items|passages)\b"
+    r"|\bno (?:\w+ )?(?:items?|knowledge|evidence|passages?) (?:\w+ )?(?:helps?|helpful|found|relevant)\b"
+    r"|^\W*(?:no|none|nothing|null|n/a)\W*$",
+    re.IGNORECASE,
+)
+"""Phrases that say that no item helps, in replies that do not follow the schema."""
+
+
+def _as_numbers(value: Any) -> Any:
+    """A value such as "1 and 3" or "none found" as a list of numbers; others are returned unchanged."""
+    if isinstance(value, list):
+        if any(isinstance(item, bool | list) for item in value):
+            # A validator of Pydantic, for which this is an invalid reply.
+            raise ValueError("contains something that is not a number")
+        read = [_as_numbers(item) for item in value]
+        return [n for part in read for n in part] if all(isinstance(part, list) for part in read) else value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return [value]
+    if not isinstance(value, str):
+        return value
+    if NOT_FOUND.search(value) and not re.search(r"\d", value):
+        return []
+    words = re.findall(r"-?\d+|\w+", value.lower())
+    numbers = [int(word) for word in words if word.lstrip("-").isdecimal() and len(word) < 10]
+    plain = len(numbers) + sum(word in ("and", "item", "items", "number", "numbers") for word in words) == len(words)
+    return numbers if plain and not RANGE.search(value) else value
+
+
+class SelectReply(Reply):
+    """The numbers of the items that help; may be empty."""
+
+    reason: str = ""
+    selected: Annotated[list[int], BeforeValidator(_as_numbers)]
+
+    @classmethod
+    def from_text(cls, text: str) -> list[dict[str, Any]]:
+        """Parses numbers in square brackets, ``[]`` as the whole text, or a phrase which says that no item helps."""
+        numbers = re.findall(r"\d{1,9}", " ".join(BRACKETS.findall(text)))
+        if numbers:
+            usable = not NEGATION.search(text)
+        else:
+            usable = text.strip() == "[]" or bool(NOT_FOUND.search(text) and not re.search(r"\d", text))
+        return [{"selected": numbers, "reason": text[:500]}] if usable else []
+
+
+@lru_cache(maxsize=256)
+def select_reply(size: int, most: int) -> type[SelectReply]:
+    """The class of replies that select at most ``most`` of ``size`` items; callers drop invalid and surplus numbers."""
+    item = {"type": "integer", "minimum": 1, "maximum": size}
+    schema = WithJsonSchema({"type": "array", "items": item, "minItems": 0, "maxItems": most})
+    kind = Annotated[list[int], BeforeValidator(_as_numbers), schema]
+    return create_model("SelectReply", __base__=SelectReply, selected=(kind, ...))
 
 
 class SelectionFields(Started):

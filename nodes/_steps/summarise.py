@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import ReplyError, WorldError
+from moot.core.redaction import redact
 from moot.nodes._models.ledger import record_failed_call
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
@@ -20,13 +21,21 @@ from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells
 from moot.nodes._speakers.turns import send_turn
 from moot.nodes._steps.compare import WORDED_KINDS, agreed_answer, common_outcome, last_answers
 from moot.nodes._steps.responding import tell_answer
-from moot.nodes._texts.answers import surely_differ
-from moot.nodes._texts.replies import AgreeReply, FinalReply, SummaryReply, final_reply
+from moot.nodes._texts.answers import ABSTENTION, same_answer, surely_differ
+from moot.nodes._texts.replies import Reply, SummaryReply, Text, answer_type, by_task
 from moot.nodes._texts.show import show_answers, show_claim, show_remarks
 from moot.nodes._texts.task import wording
+from pydantic import AfterValidator, WithJsonSchema, create_model
 
 AGREE, SUMMARY, ROUND_SUMMARY = "madke/agree", "madke/summary", "chat_eval/summary"
 """The names of the prompts."""
+
+
+class AgreeReply(Reply):
+    """Whether all answers agree."""
+
+    reason: str
+    agree: bool
 
 
 class Agreement(Started):
@@ -50,6 +59,31 @@ def tell_agreement(turn: Turn, known: Known) -> Iterator[Said]:
         counts = "an agreement: the answers are the same" if turn["agreed"] else "no agreement: the answers differ"
         found += f" (counts as {counts})"
     yield Said("agree", "finds", found, turn["reason"], "finding")
+
+
+class FinalReply(Reply):
+    """The final answer of a debate."""
+
+    rationale: Text
+    answer: str
+
+
+def final_reply(task: Task, given: Sequence[str] = ()) -> type[FinalReply]:
+    """The class of the final reply, whose ``answer`` must equal a given one (`same_answer`), if any is given."""
+    return _final_reply(task, tuple(dict.fromkeys(given)))
+
+
+@by_task
+def _final_reply(task: Task, given: tuple[str, ...]) -> type[FinalReply]:
+    def check_given(text: str) -> str:
+        if given and not any(same_answer(task, one, text) for one in given):
+            raise ValueError(f"is {redact(text)[:80]!r}, which nobody answered; choose among {list(given)}")
+        return text
+
+    narrowed = [WithJsonSchema({"type": "string", "enum": list(given)})] if given else []
+    answer = answer_type(task, may_abstain=ABSTENTION in given)
+    kind: Any = Annotated[answer, AfterValidator(check_given), *narrowed]
+    return create_model("FinalReply", __base__=FinalReply, answer=(kind, ...))
 
 
 class Summary(Started):
@@ -81,7 +115,7 @@ async def all_agree(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = AGREE
 ) -> AgreeReply:
     """Whether debaters' answers agree, according to a model (MADKE 3.2.2, Eq. 5): one call."""
-    return await as_speaker(model, "judge").ask(prompt, _prompt_values(claim, task, answers), AgreeReply)
+    return await as_speaker(model, "judge").ask(prompt, prompt_values(claim, task, answers), AgreeReply)
 
 
 async def sum_up(
@@ -91,11 +125,11 @@ async def sum_up(
     # If there are none, every answer of the task is valid.
     given = [str(turn["answer"]) for turn in answers if turn.get("answer") is not None]
     return await as_speaker(model, "summariser").ask(
-        prompt, _prompt_values(claim, task, answers), final_reply(task, given)
+        prompt, prompt_values(claim, task, answers), final_reply(task, given)
     )
 
 
-def _prompt_values(claim: str, task: Task, answers: Sequence[Turn]) -> dict[str, str]:
+def prompt_values(claim: str, task: Task, answers: Sequence[Turn]) -> dict[str, str]:
     return wording(task) | {"claim": show_claim(claim, task), "answers": show_answers(answers)}
 
 
@@ -202,7 +236,7 @@ async def sum_up_round(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = ROUND_SUMMARY
 ) -> str:
     """A summary of a round's answers, for the next round: one call."""
-    reply = await as_speaker(model, "summariser").ask(prompt, _prompt_values(claim, task, answers), SummaryReply)
+    reply = await as_speaker(model, "summariser").ask(prompt, prompt_values(claim, task, answers), SummaryReply)
     return reply.summary
 
 

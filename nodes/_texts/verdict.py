@@ -70,7 +70,7 @@ def verdict_citations(document: DebateState | dict[str, Any], *, fabricated: boo
 
 def count_verdict_citations(document: DebateState | dict[str, Any]) -> dict[str, int]:
     """Counts the verdict's citations (`verdict_citations`): in total, verified, unverified and fabricated."""
-    return count_citations([{"citations": verdict_citations(document, fabricated=True)}])  # type: ignore[typeddict-item]
+    return count_citations([{"citations": verdict_citations(document, fabricated=True)}])
 
 
 def citations_in_words(document: DebateState | dict[str, Any]) -> str:

@@ -102,11 +102,11 @@ def test_a_line_gives_the_reason_why_a_side_stopped_searching(ended: str, words:
     ]
 
 
-NO_QUERIES: dict[str, Any] = dict.fromkeys(("supporting_query", "challenging_query"))
-REFLECTION = ("flaws", "logic", "novelty", "rebuttal", "discovery_need", "refined_stance")
-CRITIQUE = ("plaintiff", "defense", "unresolved_premises", "recommendations", "debate_resolved")
-CONSISTENCY = ("contradictions", "plaintiff_counsel", "defense_counsel", "overall")
-NO_VERDICT: dict[str, Any] = dict.fromkeys(
+NO_QUERIES: Any = dict.fromkeys(("supporting_query", "challenging_query"))
+REFLECTION: Any = dict.fromkeys(("flaws", "logic", "novelty", "rebuttal", "discovery_need", "refined_stance"))
+CRITIQUE: Any = dict.fromkeys(("plaintiff", "defense", "unresolved_premises", "recommendations", "debate_resolved"))
+CONSISTENCY: Any = dict.fromkeys(("contradictions", "plaintiff_counsel", "defense_counsel", "overall"))
+NO_VERDICT: Any = dict.fromkeys(
     ("evidence_strength", "argument_validity", "scientific_reliability", "verdict", "reason")
 )
 
@@ -128,10 +128,10 @@ def test_unusable_replies_are_marked() -> None:
         {"turns": [turn("plaintiff", "request_expert", **of, needed=None, expertise=None, reason=None, **refused)]},
         {"turns": [turn("court", "rule_on_expert", number=2, side="defense", granted=None, reason=None, **refused)]},
         {"turns": [turn("expert", "testify", number=2, testimony=None, expertise="law", citations=[], **refused)]},
-        {"turns": [turn("plaintiff", "reflect", **of, **dict.fromkeys(REFLECTION), **refused)]},
-        {"turns": [turn("critic", "critique", **dict.fromkeys(CRITIQUE), **refused)]},
+        {"turns": [turn("plaintiff", "reflect", **of, **REFLECTION, **refused)]},
+        {"turns": [turn("critic", "critique", **CRITIQUE, **refused)]},
         {"turns": [turn("court", "close", close=None, reason=None, **refused)]},
-        {"turns": [turn("analyser", "analyse", "panel", **dict.fromkeys(CONSISTENCY), **refused)]},
+        {"turns": [turn("analyser", "analyse", "panel", **CONSISTENCY, **refused)]},
         {"turns": [turn("judge-2", "judge", "panel", **NO_VERDICT, **refused)]},
     )
     mark = "no usable reply (refused)"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from importlib import invalidate_caches
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from moot.core.errors import UserError, WorldError
-from moot.core.installed import Plugins
 from moot.evals._benchmarks import catalogue
 from moot.evals._identity.parts import version_of
 from moot.graphs import _registry as registry
@@ -21,7 +18,6 @@ from moot.retrievers._search import about_source
 
 from tests.commands import moot
 from tests.conftest import free_port
-from tests.installed.package import write_package
 
 RING = """
 from moot.nodes import Debate, RoundsSettings, agent_node, agents_needs, compare_node, consensus_or_rounds
@@ -57,26 +53,6 @@ class Shelf:
 shelf = Shelf()
 """
 Install = Callable[..., None]
-
-
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """A function that writes a package and clears the caches, as if this process had just started."""
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    packages = []
-
-    def write_package_and_clear_caches(package: str, module: str = "", **entry_points: str) -> None:
-        write_package(tmp_path, package, module, **entry_points)
-        packages.append(package)
-        invalidate_caches()
-        for kind, module_of_kind in (("graph", registry), ("source", search), ("benchmark", catalogue)):
-            plugins = module_of_kind.INSTALLED
-            monkeypatch.setattr(plugins, "_points", Plugins(kind, (), "invalid_setting")._points)
-            monkeypatch.setattr(plugins, "_loaded", {})
-
-    yield write_package_and_clear_caches
-    for package in packages:
-        sys.modules.pop(package, None)
 
 
 def test_a_package_that_cannot_be_imported_fails_only_if_it_is_used(install: Install) -> None:

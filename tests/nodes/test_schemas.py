@@ -9,18 +9,10 @@ from typing import Any
 import pytest
 from moot.graphs.tool_mad import ToolMadSettings, graph
 from moot.nodes._models.fake import draw
-from moot.nodes._texts.replies import (
-    KeywordsReply,
-    QueryReply,
-    Reply,
-    SameReply,
-    StatementsReply,
-    SummaryReply,
-    answer_reply,
-    questions_reply,
-    reply_schema,
-    verdicts_reply,
-)
+from moot.nodes._steps.compare import SameReply
+from moot.nodes._steps.retrieving import KeywordsReply
+from moot.nodes._steps.score import StatementsReply, questions_reply, verdicts_reply
+from moot.nodes._texts.replies import QueryReply, Reply, SummaryReply, answer_reply, reply_schema
 from moot.nodes._texts.task import make_task
 
 from tests.conftest import MODELS, READERS, StartStub, says

@@ -13,8 +13,8 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 from moot.core.errors import ReplyError
 from moot.nodes._models.reply_parsing import read_reply
-from moot.nodes._steps.select import Selection, select_evidence, valid_numbers
-from moot.nodes._texts.replies import reply_schema, select_reply
+from moot.nodes._steps.select import Selection, select_evidence, select_reply, valid_numbers
+from moot.nodes._texts.replies import reply_schema
 from moot.nodes._texts.task import make_task
 from moot.retrievers import Evidence
 

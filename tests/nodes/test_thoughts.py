@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 from moot.graphs import load_graph
 from moot.nodes._models.reply_parsing import read_reply
-from moot.nodes._texts.replies import KeywordsReply, QueryReply, SummaryReply
+from moot.nodes._steps.retrieving import KeywordsReply
+from moot.nodes._texts.replies import QueryReply, SummaryReply
 from moot.nodes._texts.thoughts import MARKS, without_thoughts
 from moot.nodes._trial.panel import JudgementReply
 

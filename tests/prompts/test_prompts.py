@@ -52,11 +52,11 @@ from moot.nodes._steps.reader import summarise_debate
 from moot.nodes._steps.responding import respond
 from moot.nodes._steps.retrieving import find_keywords, summarise_evidence
 from moot.nodes._steps.reviewing import review, score_answer
-from moot.nodes._steps.score import answer_relevance, faithfulness
+from moot.nodes._steps.score import StatementsReply, answer_relevance, faithfulness
 from moot.nodes._steps.select import select_evidence
-from moot.nodes._steps.summarise import all_agree, sum_up, sum_up_round
+from moot.nodes._steps.summarise import FinalReply, all_agree, sum_up, sum_up_round
 from moot.nodes._texts.demonstrations import demonstrations
-from moot.nodes._texts.replies import FinalReply, Reply, StatementsReply, reply_schema
+from moot.nodes._texts.replies import Reply, reply_schema
 from moot.nodes._texts.show import show_claim, show_given, show_groups, show_heard, show_why
 from moot.nodes._texts.task import make_task, wording
 from moot.nodes._trial.courtroom import statements

@@ -216,7 +216,7 @@ def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[P
         shown_lines = [one for one in section.lines if one.tone != "aside"]
         if not shown_lines:
             continue
-        cards, notes, added = list[Card](), list[TextParts](), set[tuple[int, str]]()
+        cards, notes, added = list[Card](), list[TextParts](), set[tuple[int | None, str]]()
         for one in shown_lines:
             if not one.who and one.turn is None:
                 notes.append(sources.numbered(_without_codes(one.text, document, names)))
@@ -254,7 +254,12 @@ def _without_codes(text: str, document: Mapping[str, Any], names: Names) -> str:
 
 
 def _add_line(
-    document: Mapping[str, Any], one: Line, card: Card, added: set[tuple[int, str]], sources: Sources, names: Names
+    document: Mapping[str, Any],
+    one: Line,
+    card: Card,
+    added: set[tuple[int | None, str]],
+    sources: Sources,
+    names: Names,
 ) -> None:
     """Adds a line to its speaker's card. The search results of a turn are added once, as a list."""
     said = one.said
@@ -285,7 +290,8 @@ def _action_label(what: str) -> str:
     verb, _, number = what.partition(" ")
     if what in CODES["does"]:
         return words_for("does", what)
-    return words_for("does", verb) + (f" {number}" if number.isdecimal() else "")
+    label = words_for("does", verb) + (f" {number}" if number.isdecimal() else "")
+    return label[:1].upper() + label[1:]
 
 
 def _add_answer(document: Mapping[str, Any], said: Said, card: Card, sources: Sources) -> None:
