@@ -5,7 +5,7 @@ until the agent calls no tool, or the tool calls or the budget are used up
 if the agent's last message has a usable answer, this answer is the verdict
 otherwise the agent gets all its thoughts, searches and results, and must answer; this answer is the verdict
 
-The loop is LangChain's agent. Every tool call is recorded as a turn, and its results become evidence.
+Every tool call is recorded as a turn, and its results become evidence.
 """
 
 from __future__ import annotations

@@ -159,18 +159,14 @@ from ._texts.show import show_heard as show_heard
 from ._texts.show import without_web_titles as without_web_titles
 from ._texts.task import make_task as make_task
 from ._texts.verdict import verdict_citations as verdict_citations
-from ._trial.counsel import statements as statements
-from ._trial.courtroom import TrialSettings as TrialSettings
-from ._trial.courtroom import close_round_node as close_round_node
-from ._trial.courtroom import may_close as may_close
-from ._trial.courtroom import to_argument as to_argument
+from ._trial.courtroom import statements as statements
 from ._trial.courtroom import to_debates as to_debates
-from ._trial.courtroom import to_expert_requests as to_expert_requests
-from ._trial.courtroom import to_reflection as to_reflection
-from ._trial.courtroom import trial_needs as trial_needs
+from ._trial.critique import close_round_node as close_round_node
 from ._trial.critique import court_node as court_node
 from ._trial.critique import critique_node as critique_node
+from ._trial.critique import may_close as may_close
 from ._trial.critique import reflect_node as reflect_node
+from ._trial.critique import to_reflection as to_reflection
 from ._trial.discovery import admit_node as admit_node
 from ._trial.discovery import discovery_query_node as discovery_query_node
 from ._trial.discovery import gap_node as gap_node
@@ -181,6 +177,8 @@ from ._trial.hearing import argue_node as argue_node
 from ._trial.hearing import request_expert_node as request_expert_node
 from ._trial.hearing import rule_on_expert_node as rule_on_expert_node
 from ._trial.hearing import testify_node as testify_node
+from ._trial.hearing import to_argument as to_argument
+from ._trial.hearing import to_expert_requests as to_expert_requests
 from ._trial.negotiation import challenge_node as challenge_node
 from ._trial.negotiation import disclose_node as disclose_node
 from ._trial.negotiation import premises_node as premises_node
@@ -198,3 +196,5 @@ from ._trial.panel import decide_node as decide_node
 from ._trial.panel import judge_record as judge_record
 from ._trial.panel import judge_record_node as judge_record_node
 from ._trial.panel import to_judges as to_judges
+from ._trial.trial_settings import TrialSettings as TrialSettings
+from ._trial.trial_settings import trial_needs as trial_needs

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._speakers.debaters import DebaterSettings
 from moot.nodes._speakers.gate import GateSettings
-from moot.nodes._trial.courtroom import TrialSettings
+from moot.nodes._trial.trial_settings import TrialSettings
 from moot.transcript.gate import gate_words
 from moot.transcript.scores import ScoredWords
 from moot.transcript.trial import TrialWords

@@ -11,9 +11,20 @@ from typing import Any
 from moot.core.words import count_with_noun
 from moot.nodes._records.entries import RoundRecord, Turn
 from moot.nodes._runtime.turns import titled
-from moot.nodes._trial.turns import POOLS, last_values, names_suffix
-from moot.transcript.line import Line, line, own_line
-from moot.transcript.panel import panel_verdict
+from moot.nodes._texts.calibrated import calibration_basis
+from moot.nodes._trial.courtroom import last_values, names_suffix
+from moot.nodes._trial.negotiation import POOLS
+from moot.transcript.end import (
+    ShownReasons,
+    answer_text,
+    calibration_lines,
+    citations,
+    headline,
+    reason_or_reference,
+    reasons,
+    robustness_lines,
+)
+from moot.transcript.line import Line, line, list_of, own_line
 from moot.transcript.words import Words
 
 HEADINGS = {
@@ -26,6 +37,13 @@ RULINGS = {"admitted": "admits", "disputed": "disputes", "discarded": "discards"
 """The arbiter's action for each status of a weighed piece."""
 READERS = {"admitted": "", "disputed": "; for the panel alone"}
 """Maps the status of a piece to a note on who reads the piece."""
+
+WINNING_SIDE = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
+"""Maps a verdict to the side that wins with it; with other verdicts, no side wins."""
+MOST_CITED = 10
+"""Maximum number of citations that are shown. A side's arguments may have many more."""
+ROUNDING_ERROR = 1e-5
+"""Rounding causes at most this difference between the document's confidence and the sum of its parts."""
 
 
 class TrialWords(Words):
@@ -97,3 +115,78 @@ class TrialWords(Words):
         yield own_line(
             f"The {entry['phase']} debate stops after {count_with_noun(entry['rounds'], 'round')}: {reason}."
         )
+
+
+# --- the verdict ------------------------------------------------------------------------------------------------------
+
+
+def panel_verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
+    """The lines on a panel's verdict: answer, confidence, calibration, robustness, reasons, citations and dissents.
+
+    The citations are those of the winning side. There are none if no side wins.
+    """
+    verdict, subject = document["raw_verdict"], document["task"]["subject"]
+    how = f"{panel_votes_in_words(document)}; {document['stop_reason']}"
+    if document["answer"] is None:
+        no_answer = f"none, as the panel finds the {subject} {verdict}, which is not one of the answers"
+        yield from headline(document, f"Verdict: {no_answer} ({how})")
+    else:
+        yield from headline(document, answer_text(document, how))
+    yield confidence_line(document)
+    yield from calibration_lines(document)
+    yield from robustness_lines(document)
+    yield from reasons(document, shown)
+    if side := WINNING_SIDE.get(verdict):
+        yield from citations(document, side, MOST_CITED)
+    for one in document["metrics"]["panel"]["dissent"]:
+        yield line(
+            one["agent"], "dissents", f"{one['verdict']} - {reason_or_reference(document, one['reason'], shown)}"
+        )
+
+
+def panel_votes_in_words(document: Mapping[str, Any]) -> str:
+    """How many judges gave the panel's verdict: ``NOT SUPPORTED by 2 of 3 judges``.
+
+    Notes follow if the votes are tied, if an inconclusive verdict counts as not refuted, or if a judge gave no verdict.
+    """
+    panel, verdict = document["metrics"]["panel"], document["raw_verdict"]
+    given = panel["verdicts"]
+    found = f"{verdict} by {given[verdict]} of {count_with_noun(sum(given.values()), 'judge')}"
+    if panel["tied"]:
+        first = next(turn["agent"] for turn in document["turns"] if turn.get("verdict") == verdict)
+        found += f"; tied votes, so the verdict of {first} counts"
+    if any(warned["kind"] == "burden_of_refutation" for warned in document["warnings"]):
+        found += ", and so not refuted"
+    silent = panel["without_verdict"]
+    return found + (f"; {list_of(silent)} gave no verdict" if silent else "")
+
+
+def confidence_line(document: Mapping[str, Any]) -> Line:
+    """The confidence as a sum of its parts, and a note if the sum was cut or raised to a bound.
+
+    The numbers have 2 to 4 decimals: the fewest with which the rounded parts add up, or else 4.
+    """
+    given, parts = document["metrics"]["panel"]["verdicts"], document["confidence_parts"]
+    winning, votes = given[document["raw_verdict"]], sum(given.values())
+    base, switch, reflection = (parts[name] for name in ("base", "role_switch", "reflection"))
+    total = base + switch + reflection
+    limited = abs(total - document["confidence"]) > ROUNDING_ERROR
+    digits = next((n for n in (2, 3, 4) if is_sum_after_rounding((base, switch, reflection), total, n)), 4)
+    terms = f"base {base:.{digits}f} ({winning} of {votes} votes, quality {parts['quality']:.2f})"
+    terms += signed_part("role switch", switch, digits, parts["consistency"] is not None)
+    terms += signed_part("reflection", reflection, digits, parts["winning_reflection"] is not None)
+    found = f"{document['confidence']:.{digits}f}"
+    if limited:
+        bound = "cut to 1" if total > 1 else f"raised to {document['confidence']:g}"
+        return own_line(f"Confidence {found}, {calibration_basis(document)}: {terms} = {total:.{digits}f}, {bound}", "")
+    return own_line(f"Confidence {found}, {calibration_basis(document)}: {terms}", "")
+
+
+def is_sum_after_rounding(parts: tuple[float, ...], total: float, digits: int) -> bool:
+    """Whether the parts, each rounded to ``digits`` decimals, add up to the total rounded in the same way."""
+    return round(sum(round(part, digits) for part in parts), digits) == round(total, digits)
+
+
+def signed_part(name: str, part: float, digits: int, has_score: bool) -> str:
+    """A part of the confidence with its sign and name, and a note if the part's score is missing."""
+    return f" {'-' if part < 0 else '+'} {name} {abs(part):.{digits}f}" + " (no score)" * (not has_score)

@@ -1,4 +1,4 @@
-"""Parts of a text, places of claims in it, words of claims that it does not support, and scores of claims."""
+"""Parts of a text, places of claims in it, and words of claims that it does not support."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib import import_module
 
-from moot.nodes._claims.state import Filled, Place, Ratings, Section, Span
+from moot.nodes._claims.state import Filled, Place, Section, Span
 from moot.nodes._texts.quotes import UNSPACED, find_quote
 from moot.retrievers._excerpts import sentences
 
@@ -59,13 +59,6 @@ MOST_WORDS_TO_MONTH = 6
 """Maximum distance between a day and its month, in words: neighbours have distance 1."""
 NEAR_YEARS = 2
 """Maximum difference between the year of the text's date and a year that counts as computed from this date."""
-
-
-def score_of(ratings: Ratings) -> float:
-    """The check-worthiness of a claim, from 0 to 1; 0 if ``checkable`` or ``public_interest`` is 0."""
-    if not ratings["checkable"] or not ratings["public_interest"]:
-        return 0.0
-    return (2 * ratings["checkable"] + ratings["specific"] + ratings["public_interest"]) / 8
 
 
 def count_words(text: str) -> int:

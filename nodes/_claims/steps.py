@@ -8,7 +8,7 @@ model returns must occur in the part of the text that the model read; otherwise 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any, Literal, cast
@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 from langgraph.types import Send
 from moot.core.errors import BUDGET_EXHAUSTED, MootError, ReplyError, UserError, WorldError
 from moot.nodes._claims.parts import begin_part, ceilings_of, end_part, plan_call
-from moot.nodes._claims.places import FUNCTION_WORDS, months, parts_of, place_in, score_of, vocabulary, words_filled_in
+from moot.nodes._claims.places import FUNCTION_WORDS, months, parts_of, place_in, vocabulary, words_filled_in
 from moot.nodes._claims.state import (
     FINDER,
     LONGEST_TEXT,
@@ -28,6 +28,7 @@ from moot.nodes._claims.state import (
     Dropped,
     PartState,
     Rated,
+    Ratings,
     Step,
 )
 from moot.nodes._models.budget import SETTINGS
@@ -60,61 +61,6 @@ SEVERAL = (
     'tower, built in 1905" make "It is a 40-metre tower", not "It is 40 metres high". Do not take apart what only '
     "makes sense together, such as a comparison, a cause or a condition. Else write one claim for the quote."
 )
-
-
-class FoundClaim(Reply):
-    """Words of the text that make a claim, and who makes it."""
-
-    quote: Text
-    speaker: str
-
-
-class FoundReply(Reply):
-    """The claims of a part."""
-
-    claims: list[FoundClaim]
-
-
-class Rating(Reply):
-    """How much a quote is worth checking."""
-
-    number: int
-    checkable: Literal[0, 1, 2]
-    specific: Literal[0, 1, 2]
-    public_interest: Literal[0, 1, 2]
-    kind: Literal["fact", "forecast", "opinion", "other"]
-    reason: Text
-
-
-class RatingsReply(Reply):
-    """A rating for each quote."""
-
-    ratings: list[Rating]
-
-
-class Rewritten(Reply):
-    """A claim that stands alone."""
-
-    number: int
-    claim: Text
-
-
-class RewrittenReply(Reply):
-    """A claim, or several, for each quote."""
-
-    claims: list[Rewritten]
-
-
-class SameGroup(Reply):
-    """Claims that say the same."""
-
-    numbers: list[int]
-
-
-class SameReply(Reply):
-    """All groups of claims that say the same."""
-
-    groups: list[SameGroup]
 
 
 # --- the text ---------------------------------------------------------------------------------------------------------
@@ -188,15 +134,18 @@ def to_parts(state: ClaimsState) -> list[Send]:
 
 # --- a part -----------------------------------------------------------------------------------------------------------
 
+TakeStep = Callable[[PartState, Speaker, NodeContext], Awaitable[dict[str, Any]]]
 
-def part_node(take_step: Any, role: str, prompt: str) -> Node:
+
+def part_node(role: str, prompt: str, take_step: TakeStep) -> Node:
     """A node that runs one step for a part of the text; without a usable reply, the part goes to ``unread``."""
+    is_first = prompt == EXTRACT
 
     async def step(state: PartState, run: NodeContext) -> dict[str, Any]:
         part = state["part"]
         done: dict[str, Any] = {}
         try:
-            if prompt == EXTRACT and run.ceilings.is_bounded:
+            if is_first and run.ceilings.is_bounded:
                 await begin_part(run, part["start"], await _planned_calls(state, run))
             run = replace(run, ceilings=ceilings_of(run, part["start"]))
             done = await take_step(state, await run.speaker(role), run)
@@ -207,9 +156,7 @@ def part_node(take_step: Any, role: str, prompt: str) -> Node:
                 end_part(run, part["start"])
         return done
 
-    return Node(
-        step, prompts=(prompt,), idle=None if prompt == EXTRACT else lambda state, settings: not state.get("found")
-    )
+    return Node(step, prompts=(prompt,), idle=None if is_first else lambda state, settings: not state.get("found"))
 
 
 async def _planned_calls(state: PartState, run: NodeContext) -> list[PlannedCall]:
@@ -226,89 +173,17 @@ async def _planned_calls(state: PartState, run: NodeContext) -> list[PlannedCall
     ]
 
 
-async def _extract_claims(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
-    asked, part = state["asked"], state["part"]
-    reply = await speaker.ask(EXTRACT, _prompt_values(state), FoundReply)
-    found: dict[tuple[int, int], dict[str, Any]] = {}
-    dropped: list[Dropped] = []
-    for claim in reply.claims:
-        place = place_in(asked["text"], part, claim.quote, asked.get("sections") or [])
-        if place is None:
-            dropped.append(_dropped_entry("extract", claim.quote, "", "The quote is not in this part of the text."))
-            continue
-        name = " ".join(clean(claim.speaker).split())
-        known = bool(name) and len(name) <= LONGEST_SPEAKER and find_quote(name, asked["text"]) is not None
-        if name and not known:
-            problem = "has too long a name" if len(name) > LONGEST_SPEAKER else "is not in the text"
-            run.ledger.warn("unknown_speaker", f"A claim's speaker, {name[:LONGEST_SHOWN]!r}, {problem}.")
-        found.setdefault((place["start"], place["end"]), {**place, "speaker": name if known else None})
-    return {"found": [found[at] for at in sorted(found)], "dropped": dropped}
+class FoundClaim(Reply):
+    """Words of the text that make a claim, and who makes it."""
+
+    quote: Text
+    speaker: str
 
 
-async def _rate_claims(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
-    found = state["found"]
-    reply = await speaker.ask(RATE, _prompt_values(state), RatingsReply)
-    # If several ratings have the same number, the first counts.
-    rating_by_number = {rating.number: rating for rating in reversed(reply.ratings)}
-    unknown = [rating for rating in reply.ratings if not 0 < rating.number <= len(found)]
-    dropped = [_unknown_number_entry("rate", rating.number, rating.reason) for rating in unknown]
-    kept: list[dict[str, Any]] = []
-    left_out: list[Rated] = []
-    for number, quote in enumerate(found, 1):
-        rating = rating_by_number.get(number)
-        if rating is None:
-            dropped.append(_dropped_entry("rate", quote["quote"], "", "No rating was given."))
-            continue
-        ratings = rating.model_dump(include={"checkable", "specific", "public_interest"})
-        score = round(score_of(cast(Any, ratings)), 3)
-        rated: Any = {**quote, "score": score, "reason": clean(rating.reason), "ratings": ratings, "kind": rating.kind}
-        (kept if score >= run.settings.min_score else left_out).append(rated)
-    return {"found": kept, "left_out": left_out, "dropped": dropped}
+class FoundReply(Reply):
+    """The claims of a part."""
 
-
-async def _rewrite_claims(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
-    found, asked, split = state["found"], state["asked"], run.settings.split
-    text = asked["text"]
-    values = _prompt_values(state) | {
-        "quotes": _numbered_quotes(found, speakers=True),
-        "how_many": SEVERAL if split else ONE_EACH,
-        **_earlier_text(state),
-    }
-    reply = await speaker.ask(REWRITE, values, RewrittenReply)
-    await asyncio.to_thread(months)  # fills its cache, in a thread because it reads files
-    known = await asyncio.to_thread(vocabulary, [text, *(str(asked.get(key) or "") for key in ("title", "source"))])
-    claims: list[Claim] = []
-    dropped: list[Dropped] = []
-    written: set[int] = set()
-    for rewritten in reply.claims:
-        number = rewritten.number
-        if not 0 < number <= len(found):
-            dropped.append(_unknown_number_entry("rewrite", number, rewritten.claim))
-            continue
-        quote: Any = found[number - 1]
-        claim = " ".join(clean(rewritten.claim).split())
-        filled, unknown = words_filled_in(claim, quote["quote"], known, asked.get("date"))
-        if unknown or len(claim) > LONGEST_CLAIM or (number in written and not split):
-            other_reason = "The claim is too long." if len(claim) > LONGEST_CLAIM else "The quote has an earlier claim."
-            why = f"Not in the text: {', '.join(unknown)}." if unknown else other_reason
-            dropped.append(_dropped_entry("rewrite", quote["quote"], claim, why))
-        else:
-            fields: Any = {"id": "", "claim": claim, "date": asked.get("date"), "filled": filled, "also": []}
-            claims.append(cast(Claim, quote | fields))
-        written.add(number)
-    missing = (quote["quote"] for number, quote in enumerate(found, 1) if number not in written)
-    dropped += [_dropped_entry("rewrite", quote, "", "No claim was written for the quote.") for quote in missing]
-    return {"found": [], "claims": claims, "dropped": dropped}
-
-
-def _earlier_text(state: PartState) -> dict[str, str]:
-    """The beginning of the text, and the text just before the part, for the writer's prompt."""
-    text, start = state["asked"]["text"], state["part"]["start"]
-    before = text[max(0, start - BEGINNING // 2) : start].strip()
-    return {
-        "opening": as_data("opening", text[:BEGINNING]) if start else "(the part is the beginning)",
-        "before": as_data("before", before) if before else "(nothing)",
-    }
+    claims: list[FoundClaim]
 
 
 def extract_claims_node() -> Node:
@@ -316,7 +191,50 @@ def extract_claims_node() -> Node:
 
     Reads: asked, part.
     """
-    return part_node(_extract_claims, FINDER, EXTRACT)
+
+    async def extract(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
+        asked, part = state["asked"], state["part"]
+        reply = await speaker.ask(EXTRACT, _prompt_values(state), FoundReply)
+        found: dict[tuple[int, int], dict[str, Any]] = {}
+        dropped: list[Dropped] = []
+        for claim in reply.claims:
+            place = place_in(asked["text"], part, claim.quote, asked.get("sections") or [])
+            if place is None:
+                dropped.append(_dropped("extract", claim.quote, "", "The quote is not in this part of the text."))
+                continue
+            name = " ".join(clean(claim.speaker).split())
+            known = bool(name) and len(name) <= LONGEST_SPEAKER and find_quote(name, asked["text"]) is not None
+            if name and not known:
+                problem = "has too long a name" if len(name) > LONGEST_SPEAKER else "is not in the text"
+                run.ledger.warn("unknown_speaker", f"A claim's speaker, {name[:LONGEST_SHOWN]!r}, {problem}.")
+            found.setdefault((place["start"], place["end"]), {**place, "speaker": name if known else None})
+        return {"found": [found[at] for at in sorted(found)], "dropped": dropped}
+
+    return part_node(FINDER, EXTRACT, extract)
+
+
+class Rating(Reply):
+    """How much a quote is worth checking."""
+
+    number: int
+    checkable: Literal[0, 1, 2]
+    specific: Literal[0, 1, 2]
+    public_interest: Literal[0, 1, 2]
+    kind: Literal["fact", "forecast", "opinion", "other"]
+    reason: Text
+
+
+class RatingsReply(Reply):
+    """A rating for each quote."""
+
+    ratings: list[Rating]
+
+
+def score_of(ratings: Ratings) -> float:
+    """The check-worthiness of a claim, from 0 to 1; 0 if ``checkable`` or ``public_interest`` is 0."""
+    if not ratings["checkable"] or not ratings["public_interest"]:
+        return 0.0
+    return (2 * ratings["checkable"] + ratings["specific"] + ratings["public_interest"]) / 8
 
 
 def rate_claims_node() -> Node:
@@ -326,7 +244,44 @@ def rate_claims_node() -> Node:
 
     Reads: asked, part, found.
     """
-    return part_node(_rate_claims, RATER, RATE)
+
+    async def rate(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
+        found = state["found"]
+        reply = await speaker.ask(RATE, _prompt_values(state), RatingsReply)
+        # If several ratings have the same number, the first counts.
+        rating_by_number = {rating.number: rating for rating in reversed(reply.ratings)}
+        dropped = [
+            _dropped("rate", "", rating.reason, f"There is no quote {rating.number}.")
+            for rating in reply.ratings
+            if not 0 < rating.number <= len(found)
+        ]
+        kept: list[dict[str, Any]] = []
+        left_out: list[Rated] = []
+        for number, quote in enumerate(found, 1):
+            rating = rating_by_number.get(number)
+            if rating is None:
+                dropped.append(_dropped("rate", quote["quote"], "", "No rating was given."))
+                continue
+            ratings: Any = rating.model_dump(include={*Ratings.__annotations__})
+            rated: Any = {**quote, "score": round(score_of(ratings), 3), "reason": clean(rating.reason)}
+            rated |= {"ratings": ratings, "kind": rating.kind}
+            (kept if rated["score"] >= run.settings.min_score else left_out).append(rated)
+        return {"found": kept, "left_out": left_out, "dropped": dropped}
+
+    return part_node(RATER, RATE, rate)
+
+
+class Rewritten(Reply):
+    """A claim that stands alone."""
+
+    number: int
+    claim: Text
+
+
+class RewrittenReply(Reply):
+    """A claim, or several, for each quote."""
+
+    claims: list[Rewritten]
 
 
 def rewrite_claims_node() -> Node:
@@ -337,7 +292,47 @@ def rewrite_claims_node() -> Node:
 
     Reads: asked, part, found.
     """
-    return part_node(_rewrite_claims, WRITER, REWRITE)
+
+    async def rewrite(state: PartState, speaker: Speaker, run: NodeContext) -> dict[str, Any]:
+        found, asked, split = state["found"], state["asked"], run.settings.split
+        values = _prompt_values(state) | {
+            "quotes": _numbered_quotes(found, speakers=True),
+            "how_many": SEVERAL if split else ONE_EACH,
+            **_earlier_text(state),
+        }
+        reply = await speaker.ask(REWRITE, values, RewrittenReply)
+        await asyncio.to_thread(months)  # fills its cache, in a thread because it reads files
+        texts = [asked["text"], *(str(asked.get(key) or "") for key in ("title", "source"))]
+        known = await asyncio.to_thread(vocabulary, texts)
+        claims: list[Claim] = []
+        dropped: list[Dropped] = []
+        written: set[int] = set()
+        for number, text in ((one.number, one.claim) for one in reply.claims):
+            if not 0 < number <= len(found):
+                dropped.append(_dropped("rewrite", "", text, f"There is no quote {number}."))
+                continue
+            quote: Any = found[number - 1]
+            claim = " ".join(clean(text).split())
+            filled, unknown = words_filled_in(claim, quote["quote"], known, asked.get("date"))
+            if unknown:
+                dropped.append(_dropped("rewrite", quote["quote"], claim, f"Not in the text: {', '.join(unknown)}."))
+            elif len(claim) > LONGEST_CLAIM:
+                dropped.append(_dropped("rewrite", quote["quote"], claim, "The claim is too long."))
+            elif number in written and not split:
+                dropped.append(_dropped("rewrite", quote["quote"], claim, "The quote has an earlier claim."))
+            else:
+                fields: Any = {"id": "", "claim": claim, "date": asked.get("date"), "filled": filled, "also": []}
+                claims.append(cast(Claim, quote | fields))
+            written.add(number)
+        missing = (quote["quote"] for number, quote in enumerate(found, 1) if number not in written)
+        dropped += [_dropped("rewrite", quote, "", "No claim was written for the quote.") for quote in missing]
+        return {"found": [], "claims": claims, "dropped": dropped}
+
+    return part_node(WRITER, REWRITE, rewrite)
+
+
+def _dropped(step: Step, quote: str, claim: str, why: str) -> Dropped:
+    return {"step": step, "quote": quote, "claim": claim, "why": why}
 
 
 def _prompt_values(state: PartState) -> dict[str, str]:
@@ -348,6 +343,16 @@ def _prompt_values(state: PartState) -> dict[str, str]:
         "about": enclose("about", about) if about else "(title and date are not known)",
         "part": as_data("part", asked["text"][part["start"] : part["end"]]),
         "quotes": _numbered_quotes(state.get("found") or []),
+    }
+
+
+def _earlier_text(state: PartState) -> dict[str, str]:
+    """The beginning of the text, and the text just before the part, for the writer's prompt."""
+    text, start = state["asked"]["text"], state["part"]["start"]
+    before = text[max(0, start - BEGINNING // 2) : start].strip()
+    return {
+        "opening": as_data("opening", text[:BEGINNING]) if start else "(the part is the beginning)",
+        "before": as_data("before", before) if before else "(nothing)",
     }
 
 
@@ -365,15 +370,19 @@ def _with_weekday(iso_date: str) -> str:
     return f"{date.fromisoformat(iso_date):%A}, {iso_date}" if len(iso_date) == len("2000-01-01") else iso_date
 
 
-def _dropped_entry(step: Step, quote: str, claim: str, why: str) -> Dropped:
-    return {"step": step, "quote": quote, "claim": claim, "why": why}
-
-
-def _unknown_number_entry(step: Step, number: int, text: str) -> Dropped:
-    return _dropped_entry(step, "", text, f"There is no quote {number}.")
-
-
 # --- all claims -------------------------------------------------------------------------------------------------------
+
+
+class SameGroup(Reply):
+    """Claims that say the same."""
+
+    numbers: list[int]
+
+
+class SameReply(Reply):
+    """All groups of claims that say the same."""
+
+    groups: list[SameGroup]
 
 
 def join_duplicates_node() -> Node:

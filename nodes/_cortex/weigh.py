@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from moot.core.errors import BudgetExhausted
-from moot.nodes._cortex.debating_graph import History, first_history, next_round, peer_means
+from moot.nodes._cortex.debating_graph import (
+    THRESHOLDS,
+    Evaluation,
+    Graph,
+    Pruning,
+    credibilities,
+    first_history,
+    next_round,
+    peer_means,
+)
 from moot.nodes._cortex.measures import collisions, debates
 from moot.nodes._cortex.similarity import (
     PROMPT,
@@ -16,7 +25,6 @@ from moot.nodes._cortex.similarity import (
     similarities_by_cross_encoder,
     similarities_by_model,
 )
-from moot.nodes._cortex.trust import THRESHOLDS, Evaluation, Graph, Pruning, credibilities
 from moot.nodes._models.sizes import size_of
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.budget import in_time
@@ -147,12 +155,13 @@ def weigh_node() -> Node:
         settings: WeighingSettings = run.settings
         last = last_round(state, settings)
         names = [agent.name for agent in active_agents(state, settings)]
-        d, before = len(state["graphs"]) + 1, state["graphs"][-1] if state["graphs"] else None
+        d = len(state["graphs"]) + 1
+        before: Any = state["graphs"][-1] if state["graphs"] else None
         raw = {name: last[name].get("confidence") for name in names}
         similar = await compare_outputs(state, list(last.values()), run)
         credible = before["credibility"] if before else agent_credibilities(settings, names, run)
         following = next_round(
-            history_of(before),
+            before or first_history(),
             d,
             raw,
             similar,
@@ -165,32 +174,17 @@ def weigh_node() -> Node:
             seed=settings.seed or 0,
             n=len(settings.agents),
         )
-        history = {key: following.history[key] for key in ("reliability", "similarity")}
-        counted = {"recalibrated": following.history["confidence"], "participation": following.history["kept"]}
-        counted["credibility"] = credible
         entry = {
             "round": d,
             "confidence": raw,
-            **counted,
-            **history,
+            **following.history,
+            "credibility": credible,
             "weights": following.weights,
             "kept": following.kept,
         }
         return {"graphs": [*state["graphs"], entry]}
 
     return Node(step, prompts=(PROMPT,))
-
-
-def history_of(graph: Mapping[str, Any] | None) -> History:
-    """The history for the next round, from the graph of the last round; `first_history` if there is no graph yet."""
-    if graph is None:
-        return first_history()
-    return {
-        "confidence": graph["recalibrated"],
-        "reliability": graph["reliability"],
-        "kept": graph["participation"],
-        "similarity": graph["similarity"],
-    }
 
 
 def scores_of(state: DebateState, names: Sequence[str]) -> dict[str, dict[str, float | None]]:

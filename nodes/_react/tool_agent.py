@@ -1,52 +1,40 @@
-"""An agent that decides when to search: LangChain's agent, with sources as tools (ReAct).
+"""An agent that decides when to search (ReAct): a loop of two nodes, with sources as tools.
 
-The loop comes from `langchain.agents.create_agent`: one node calls the model, the next runs the tools that the model
-called, and so on. moot's middleware wraps both nodes. It calls the model of the role `agent-1`, with moot's retries and
-limits, and records the calls. The tools are the sources of the settings, and their results become evidence.
+The node ``model`` asks the model of the role `agent-1`, the next node runs the searches that the model called for, and
+so on. The tools are the sources of the settings, and their results become evidence.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, NotRequired, cast
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NotRequired
 
-from langchain.agents import create_agent
-from langchain.agents.middleware import (
-    AgentMiddleware,
-    AgentState,
-    ExtendedModelResponse,
-    ModelRequest,
-    ModelResponse,
-    ToolCallRequest,
-)
-from langchain.agents.middleware.types import OmitFromOutput
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.graph import END, START
 from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime
-from langgraph.types import Command, Send
-from moot.core.errors import BudgetExhausted
-from moot.nodes._models.fake import FakeChatModel
+from langgraph.types import Send
+from moot.core.errors import BudgetExhausted, MootError
 from moot.nodes._models.reply_parsing import find_objects, read_reply, text_of
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._react.tool_calls import (
     ACT,
     as_tool,
+    call_id,
     has_tool_calls,
     malformed_call_message,
-    number_of,
     parse_tool_calls,
     sources_by_tool,
     with_search_number,
 )
-from moot.nodes._records.entries import StopReason, Task, Turn
+from moot.nodes._records.entries import StopReason, Turn
 from moot.nodes._runtime.budget import is_spent
+from moot.nodes._runtime.graph import DebateGraph
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import SourcesSettings
-from moot.nodes._runtime.state import DebateState, StepUpdate
+from moot.nodes._runtime.state import DebateState, StepInput, StepUpdate, WithBudget
 from moot.nodes._runtime.turns import new_turn
 from moot.nodes._speakers.single import AGENT
 from moot.nodes._speakers.turns import send_turn
@@ -63,14 +51,16 @@ NOTHING_LEFT_OUT: Any = {"ids": ()}
 """The default of ``left_out`` for calls whose prompts were not shortened."""
 
 
-class ToolAgentState(AgentState[Any], StepUpdate):
-    """The state of the agent's subgraph. The keys marked with `OmitFromOutput` do not reach the debate."""
+class ToolAgentUpdate(StepUpdate):
+    """What the agent writes into the debate."""
 
-    messages: Annotated[list[AnyMessage], OmitFromOutput, add_messages]
-    claim: Annotated[str, OmitFromOutput]
-    task: Annotated[Task, OmitFromOutput]
-    budget: Annotated[dict[str, Any] | None, OmitFromOutput]
-    stop_reason: NotRequired[StopReason]
+    stop_reason: NotRequired[StopReason | None]
+
+
+class ToolAgentState(StepInput, ToolAgentUpdate, WithBudget):
+    """The state of the agent's subgraph. ``messages`` is its conversation, without the prompt."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
 
 
 def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> CompiledStateGraph[Any, Any, Any, Any]:
@@ -88,15 +78,16 @@ def tool_agent(settings: type[SourcesSettings], prompt: str = PROMPT) -> Compile
         settings: the class of settings with ``max_tool_calls`` and ``sources``.
         prompt: the prompt's name.
     """
-    agent = create_agent(
-        FakeChatModel(),  # required, but never called, because the middleware calls the role's model
-        middleware=[ToolAgentMiddleware(prompt)],
-        state_schema=ToolAgentState,
-        context_schema=settings,
-        name="agent",
-    )
-    agent.prompts = {prompt: ["model"], **{one: ["tools"] for one in retrieve_node().prompts}}  # type: ignore[attr-defined]
-    return agent
+    agent = DebateGraph(settings, ToolAgentState, output_schema=ToolAgentUpdate)
+    agent.add_node("model", model_node(prompt))
+    agent.add_node("tools", search_node())
+    agent.add_edge(START, "model")
+    agent.add_conditional_edges("model", to_searches, ["tools", "model", END])
+    agent.add_edge("tools", "model")
+    return agent.compile(name="agent")
+
+
+# --- edges ------------------------------------------------------------------------------------------------------------
 
 
 def to_tool_agent(state: DebateState) -> Send:
@@ -107,6 +98,20 @@ def to_tool_agent(state: DebateState) -> Send:
     """
     known = {"claim": state["claim"], "task": state["task"], "evidence": state["evidence"]}
     return Send("agent", {**known, "depth": state["depth"], "budget": state.get("budget")})
+
+
+def to_searches(state: ToolAgentState, settings: Any) -> list[Send] | str:
+    """Starts the searches of the model's last reply; if all its calls are invalid, the model is asked again."""
+    last = state["messages"][-1]
+    if isinstance(last, AIMessage) and not last.tool_calls:
+        return END
+    wanted = [t for t in state["turns"] if t["step"] == ACT and "outcome" not in t and "retrieval" not in t]
+    known = {"claim": state["claim"], "task": state["task"], "depth": state["depth"]}
+    tools, agent = sources_by_tool(settings.sources), {"name": AGENT, "fallback": settings.fallback}
+    return [
+        Send("tools", {**known, "turns": [turn], "debater": {**agent, "retriever": tools[turn["tool"]]}})
+        for turn in wanted
+    ] or "model"
 
 
 def after_tool_agent(state: DebateState) -> Send | str:
@@ -150,106 +155,62 @@ def _step_text(turn: Turn) -> str:
     return f"Thought: {turn['thought']}\n{done}" if turn["thought"] else done
 
 
-class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
-    """Calls the model of the role `agent-1`, runs the searches that the model requests, and records all calls."""
-
-    state_schema = ToolAgentState  # with LangChain's schema, the agent's messages would enter the debate's state
-
-    def __init__(self, prompt: str) -> None:
-        super().__init__()
-        self.prompt = prompt
-
-    async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
-    ) -> ExtendedModelResponse[Any]:
-        """Requests one reply from the model, as messages and turns; without a usable tool call, the loop ends."""
-        state = cast(ToolAgentState, request.state)
-
-        async def step(_: Any, run: NodeContext) -> dict[str, Any]:
-            made, max_calls = sum(t["step"] == ACT for t in state["turns"]), run.settings.max_tool_calls
-            tools = sources_by_tool(run.settings.sources)
-            if made >= max_calls or not tools:
-                return {}
-            if is_spent(state):
-                return {"stop_reason": "budget_exhausted"}
-            speaker = await run.speaker(AGENT)
-            described = [as_tool(*named, run.settings.corpus) for named in tools.items()]
-            prompt = speaker.filled(self.prompt, _placeholder_values(state, max_calls))
-            filled = _model_request(request, prompt, described, max_calls)
-            sent = [cast(BaseMessage, filled.system_message), *filled.messages]
-            offers = [convert_to_openai_tool(tool) for tool in described]
-
-            def send(chat: BaseChatModel, fitting: Sequence[BaseMessage]) -> Awaitable[BaseMessage]:
-                instructions, *others = cast(list[Any], fitting)
-                return _send_request(chat, filled.override(system_message=instructions, messages=others), handler)
-
-            try:
-                message = await speaker.converse(send, sent, offers)
-            except BudgetExhausted:
-                return {"stop_reason": "budget_exhausted"}
-            if message is not None and has_tool_calls(message):
-                return parse_tool_calls(message, tools, made, max_calls, run.ledger)
-            if not made:
-                run.ledger.warn("no_search", "The agent called none of its tools, so there was no search.")
-            if message is None:
-                return {}
-            return {"turns": [_last_turn(message, state, speaker, run)]}
-
-        node = Node(step, "model", keeps_errors=True, in_debate=True)
-        update = await node({**state, "turns": [new_turn(1, AGENT, ACT)]}, request.runtime)
-        messages = update.pop("messages", None) or [AIMessage("")]  # a message without a tool call ends the loop
-        return ExtendedModelResponse(ModelResponse(messages), Command(update=update))
-
-    async def awrap_tool_call(self, request: ToolCallRequest, handler: Any) -> Command[Any]:
-        """Runs one search; the model is shown its results, or that it failed, and they become evidence."""
-        state, call = cast(ToolAgentState, request.state), request.tool_call
-        turn = next(t for t in state["turns"] if t["step"] == ACT and t["number"] == number_of(call["id"]))
-
-        async def step(reader: Any, run: NodeContext) -> dict[str, Any]:
-            source = sources_by_tool(run.settings.sources)[call["name"]]
-            debater = {"name": AGENT, "retriever": source, "fallback": run.settings.fallback}
-            return await retrieve_node().step({**reader, "debater": debater}, run)
-
-        runtime = Runtime(context=request.runtime.context, stream_writer=request.runtime.stream_writer)
-        node = Node(step, "tools", keeps_errors=True, in_debate=True)
-        update = await node({**state, "turns": [turn]}, runtime)
-        update.setdefault("turns", [{**turn, "retrieval": "failed"}])
-        result = ToolMessage(_result_text(update), name=call["name"], tool_call_id=call["id"])
-        return Command(update={**update, "messages": [result]})
+# --- nodes ------------------------------------------------------------------------------------------------------------
 
 
-def _placeholder_values(state: ToolAgentState, max_calls: int) -> dict[str, str]:
-    schema = json.dumps(reply_schema(answer_reply(state["task"])))
-    shown = {"claim": show_claim(state["claim"], state["task"]), "given": show_given(state["evidence"])}
-    return wording(state["task"]) | shown | {"schema": schema, "most": str(max_calls)}
+def model_node(prompt: str) -> Node:
+    """Requests one reply from the model, as messages and turns; a message without tool calls ends the loop."""
 
+    async def step(state: Mapping[str, Any], run: NodeContext) -> dict[str, Any]:
+        return {"messages": [AIMessage("")]} | await next_step(state, run, prompt)
 
-def _model_request(
-    request: ModelRequest[Any], prompt: tuple[str, str], tools: list[Any], max_calls: int
-) -> ModelRequest[Any]:
-    """The request with the prompt, the tools and the conversation so far, in which each result has a number."""
-    instructions, data = prompt
-    return request.override(
-        system_message=SystemMessage(instructions),
-        messages=[HumanMessage(data), *(with_search_number(message, max_calls) for message in request.messages)],
-        tools=tools,
+    # Calls and errors are recorded as the agent's in round 1.
+    return Node(
+        step,
+        prompts=(prompt,),
+        reads=lambda state: {**state, "turns": [new_turn(1, AGENT, ACT)], "steps": state["turns"]},
     )
 
 
-async def _send_request(
-    chat: BaseChatModel,
-    request: ModelRequest[Any],
-    handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-) -> BaseMessage:
+async def next_step(state: Mapping[str, Any], run: NodeContext, prompt: str) -> dict[str, Any]:
+    """The update with the tool calls or the answer of the model's next reply, or why it is not asked."""
+    made, most = sum(turn["step"] == ACT for turn in state["steps"]), run.settings.max_tool_calls
+    tools = sources_by_tool(run.settings.sources)
+    if made >= most or not tools:
+        return {}
+    if is_spent(state):
+        return {"stop_reason": "budget_exhausted"}
+    speaker = await run.speaker(AGENT)
+    offered = [as_tool(name, source, run.settings.corpus) for name, source in tools.items()]
+    instructions, data = speaker.filled(prompt, _placeholder_values(state, most))
+    earlier = [with_search_number(message, most) for message in state["messages"]]
+
+    async def send(chat: BaseChatModel, messages: Sequence[BaseMessage]) -> BaseMessage:
+        try:
+            return await chat.bind_tools(offered).ainvoke(list(messages))
+        except ValidationError as error:
+            if (message := malformed_call_message(error)) is None:
+                raise
+            return message
+
     try:
-        return (await handler(request.override(model=chat))).result[0]
-    except ValidationError as error:
-        if (message := malformed_call_message(error)) is None:
-            raise
-        return message
+        message = await speaker.converse(send, [SystemMessage(instructions), HumanMessage(data), *earlier], offered)
+    except BudgetExhausted:
+        return {"stop_reason": "budget_exhausted"}
+    if message is not None and has_tool_calls(message):
+        return parse_tool_calls(message, tools, made, most, run.ledger)
+    if not made:
+        run.ledger.warn("no_search", "The agent called none of its tools, so there was no search.")
+    return {"turns": [_last_turn(message, state, speaker, run)]} if message else {}
 
 
-def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run: NodeContext) -> Turn:
+def _placeholder_values(state: Mapping[str, Any], most: int) -> dict[str, str]:
+    schema = json.dumps(reply_schema(answer_reply(state["task"])))
+    shown = {"claim": show_claim(state["claim"], state["task"]), "given": show_given(state["evidence"])}
+    return wording(state["task"]) | shown | {"schema": schema, "most": str(most)}
+
+
+def _last_turn(message: AIMessage, state: Mapping[str, Any], speaker: Speaker, run: NodeContext) -> Turn:
     """The turn made of a message without tool calls: its answer or, if it is not usable, its text as ``thought``."""
     evidence = state["evidence"]
     never_shown = speaker.not_shown.intersection(
@@ -272,8 +233,19 @@ def _last_turn(message: AIMessage, state: ToolAgentState, speaker: Speaker, run:
     return turn | {"thought": text, "reason": problem}
 
 
-def _result_text(update: Mapping[str, Any]) -> str:
-    """The text that tells the model a search's results, or that the search failed."""
-    if update["turns"][0]["retrieval"] == "failed":
-        return "The source could not be searched."
-    return show_evidence(update["evidence"])
+def search_node() -> Node:
+    """Runs one search; the model is shown its results, or that it failed, and they become evidence."""
+    retrieve = retrieve_node()
+
+    async def step(state: Any, run: NodeContext) -> dict[str, Any]:
+        [turn] = state["turns"]
+        try:
+            update = await retrieve.step(state, run)
+        except MootError as error:
+            update = {"turns": [{**turn, "retrieval": "failed"}], "error": error.record(run.ledger.place())}
+        failed = update["turns"][0]["retrieval"] == "failed"
+        text = "The source could not be searched." if failed else show_evidence(update["evidence"])
+        result = ToolMessage(text, name=turn["tool"], tool_call_id=call_id(turn["number"]))
+        return {**update, "messages": [result]}
+
+    return Node(step, prompts=retrieve.prompts)

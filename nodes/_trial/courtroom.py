@@ -1,240 +1,94 @@
-"""The settings of a trial, and the edges and the last node of each round in court (PROClaim, section 2.5)."""
+"""The court: the sides of a trial and their counsel, the record, and how a speaker is asked (PROClaim).
+
+Two counsel, each a model, argue for two sides. The plaintiff argues for the claim, and the defense against it. In the
+primary debate, each counsel speaks for the side with the counsel's own name; in the switched debate, for the other
+side. The steps of a trial are in the files negotiation, discovery, hearing, critique and panel, in this order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
 from langgraph.types import Send
-from moot.core.errors import ReplyError
-from moot.nodes._records.entries import Turn
-from moot.nodes._records.reducers import recorded_round
-from moot.nodes._runtime.budget import is_spent, stopped_by_ceiling
+from moot.core.errors import MootError, ReplyError
+from moot.core.redaction import redact
+from moot.nodes._models.ledger import Ledger, record_failed_call
+from moot.nodes._models.speaker import affects_only_call
+from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import Node, NodeContext
-from moot.nodes._runtime.opening import Needs
-from moot.nodes._runtime.settings import SOURCES, Moment, Source, SourcesSettings, ask_person
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._speakers.turns import SHARED_ROLES, Agent, check_unique_names, needs_for, number_speakers
-from moot.nodes._steps.score import average
-from moot.nodes._trial.confidence import CONSENSUS_WEIGHT, QUALITY_WEIGHT, Verdict
-from moot.nodes._trial.counsel import (
-    SIDES,
-    Side,
-    on_record,
-    premises_of,
-    statements,
-    this_round,
-    to_sides,
-    turns_in_round,
+from moot.nodes._runtime.turns import (
+    Kind,
+    Said,
+    new_turn,
+    outcome_of,
 )
-from moot.nodes._trial.critique import advice_for, side_findings
-from moot.nodes._trial.stopping import is_exhausted, reflection_total, stop_reason
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from moot.nodes._speakers.turns import send_turn
+from moot.nodes._steps.responding import quote_check
+from moot.nodes._texts.labels import fold_label
+from moot.nodes._texts.quotes import check_citations, citation_warnings, fold_quote
+from moot.nodes._texts.replies import Reply
+from moot.nodes._texts.show import cited_ids, show_claim, show_evidence
+from moot.nodes._texts.task import wording
+from moot.nodes._trial.trial_settings import TrialSettings
+from moot.prompts import as_data
+from moot.prompts._files import enclose, without_brackets
+from moot.retrievers import Evidence
+from moot.retrievers._evidence import UNTITLED, active_evidence, clean
+from pydantic import AfterValidator, Field
 
-ROUNDS_WITHOUT_RETRIEVAL = 3
-"""Number of rounds of each debate if `progressive_retrieval` is off (PROClaim, Table 6)."""
-TEMPERATURES: dict[str, float | None] = {
-    **dict.fromkeys(("plaintiff", "defense", "expert"), 0.5),
-    **dict.fromkeys(("court", "arbiter"), 0.2),
-    **dict.fromkeys(("critic", "miner", "analyser", "negotiator", "retrieval", "judges"), 0.3),
-}
-"""The default sampling temperatures of roles (PROClaim, appendix B.3); ``judges`` stands for all judges."""
-ROLES = frozenset(TEMPERATURES) - {"judges"}
+R = TypeVar("R", bound=Reply)
 
+# --- sides and turns --------------------------------------------------------------------------------------------------
 
-def _check_judges(judges: tuple[Agent, ...]) -> tuple[Agent, ...]:
-    if len(judges) % 2 == 0:
-        raise ValueError(f"a panel needs an odd number of judges, not {len(judges)}")
-    check_unique_names((judge.name for judge in judges), ROLES | SHARED_ROLES)
-    return judges
-
-
-def _with_default_temperatures(given: Any) -> Any:
-    if not isinstance(given, Mapping):
-        return given
-    if unknown := sorted(set(map(str, given)) - set(TEMPERATURES)):
-        raise ValueError(f"there is no role {unknown[0]!r}; known are {', '.join(sorted(TEMPERATURES))}")
-    return {**TEMPERATURES, **given}
+Side = Literal["plaintiff", "defense"]
+SIDES: tuple[Side, Side] = ("plaintiff", "defense")
+OPPOSITE: dict[str, Side] = {"plaintiff": "defense", "defense": "plaintiff"}
+"""The opposite side of each side."""
 
 
-class TrialSettings(SourcesSettings):
-    """Settings of a trial. Most defaults are PROClaim's."""
-
-    judges: Annotated[tuple[Agent, ...], number_speakers("judge"), AfterValidator(_check_judges)] = Field(
-        default=tuple(Agent(name=f"judge-{number}") for number in (1, 2, 3)),
-        min_length=1,
-        max_length=15,
-        description="The panel, with an odd number of judges: a list of judges or of their models, or a number. The "
-        "first is the chief judge. Each judge should have its own model, different from the counsel's.",
-    )
-    temperatures: Annotated[
-        dict[str, Annotated[float, Field(ge=0, le=2)] | None], BeforeValidator(_with_default_temperatures)
-    ] = Field(
-        default=TEMPERATURES,
-        description="Sampling temperatures of roles (judges: of all judges). A model's own temperature overrides them. "
-        "Null leaves the temperature to the endpoint. If only `temperature` is set, it applies to all roles.",
-    )
-    sources: tuple[Source, ...] = Field(
-        default=("chroma",),
-        max_length=10,
-        description=f"Sources of evidence: {SOURCES}; an empty list for a trial without a search, only with the texts "
-        "given with the claim.",
-    )
-    max_concurrency: int = Field(
-        default=32, ge=1, le=1000, description="Maximum number of parallel calls to one endpoint."
-    )
-    seed_k: int = Field(
-        default=5, ge=1, le=50, description="Number of documents from each source in the search for the claim itself."
-    )
-    max_premises: int = Field(
-        default=10,
-        ge=1,
-        le=50,
-        description="Maximum number of premises with a search for evidence; further premises are only shown.",
-    )
-    admitted_above: float = Field(default=0.5, ge=0, le=1, description="Evidence with a weight above this is admitted.")
-    disputed_above: float = Field(
-        default=0.1,
-        ge=0,
-        le=1,
-        description="Evidence that is not admitted but has a weight above this is disputed: only the panel reads it.",
-    )
-    ask_person: tuple[Moment, ...] = ask_person()
-    max_rounds: int = Field(default=10, ge=1, le=20, description="Maximum number of rounds of the primary debate.")
-    min_rounds: int = Field(default=2, ge=1, le=20, description="The first round after which a debate may stop early.")
-    switched_rounds: int = Field(default=2, ge=1, le=20, description="Maximum number of rounds with switched sides.")
-    role_switch: bool = Field(default=True, description="Off: no debate with switched sides.")
-    progressive_retrieval: bool = Field(
-        default=True,
-        description="Off: no retrieval during the debates, and each debate has exactly "
-        f"{ROUNDS_WITHOUT_RETRIEVAL} rounds.",
-    )
-    self_reflection: bool = Field(default=True, description="Off: no side reflects on its case.")
-    novelty_threshold: float = Field(
-        default=0.20, ge=0, le=2, description="Minimum novelty of evidence that joins the record."
-    )
-    redundant_similarity: float = Field(
-        default=0.85, ge=-1, le=1, description="Evidence more similar to the record than this is redundant."
-    )
-    redundant_share: float = Field(
-        default=0.70,
-        ge=0,
-        le=1,
-        description="If more than this share of a side's retrieval is redundant, the side's search ends.",
-    )
-    min_request_similarity: float = Field(
-        default=0.20,
-        ge=-1,
-        le=1,
-        description="Minimum similarity (cosine) to the side's request that evidence needs to join the record.",
-    )
-    max_retrievals: int = Field(
-        default=10, ge=1, le=20, description="Maximum number of retrievals per side in a debate."
-    )
-    relevance_gain: float | None = Field(
-        default=None,
-        ge=-2,
-        le=2,
-        description="Minimum gain in relevance of a side's retrieval over the side's previous retrieval, e.g. 0.05; a "
-        "smaller gain ends the side's search. Null: gains do not count.",
-    )
-    plateau: float = Field(
-        default=0.05,
-        ge=0,
-        le=2,
-        description="The debate stops if the sum of both sides' reflection scores changes by less than this in two "
-        "rounds in a row.",
-    )
-    exhaustion: float = Field(
-        default=0.10,
-        ge=0,
-        le=2,
-        description="The debate stops if the mean novelty of retrieved evidence is below this in two rounds in a row.",
-    )
-    exhibits: Literal["cited", "whole"] = Field(
-        default="cited",
-        description="Form of exhibits for gaps, testimony, reflections and the critic. cited: the titles and quoted "
-        "passages of cited exhibits, and for gaps also the other titles; whole: the whole texts of all exhibits. "
-        "Arguments and judges always have the whole texts.",
-    )
-    panel_tokens: int = Field(
-        default=48_000,
-        ge=500,
-        le=2_000_000,
-        description="Maximum length of the record that a judge reads, in tokens (estimated). To keep this limit, "
-        "exhibits are left out, uncited exhibits before cited ones. Statements are always shown.",
-    )
-    inconclusive: Literal["abstain", "burden_of_refutation"] | None = Field(
-        default=None,
-        description="The answer for an inconclusive verdict: abstain gives the task's label for it, or no answer; with "
-        "burden_of_refutation a claim that was not refuted counts as supported. Null: abstain if the task has such "
-        "a label, else burden_of_refutation.",
-    )
-    consensus_weight: float = Field(
-        default=CONSENSUS_WEIGHT,
-        ge=0,
-        le=1,
-        description="In `confidence`, the weight of the share of judges who voted for the verdict.",
-    )
-    quality_weight: float = Field(
-        default=QUALITY_WEIGHT,
-        ge=0,
-        le=1,
-        description="In `confidence`, the weight of the judges' mean scores, which are one number from 0 to 1.",
-    )
-    verdict_labels: dict[Verdict, str] = Field(
-        default={},
-        description="The task's labels for SUPPORTED, NOT SUPPORTED and INCONCLUSIVE. For a verdict that is left out, "
-        "the label is found by its meaning or spelling.",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _apply_temperature(cls, given: Any) -> Any:
-        """If only `temperature` is set, it applies to all roles."""
-        if isinstance(given, Mapping) and "temperature" in given and "temperatures" not in given:
-            return {**given, "temperatures": dict.fromkeys(TEMPERATURES, given["temperature"])}
-        return given
-
-    @model_validator(mode="after")
-    def _check_thresholds(self) -> TrialSettings:
-        if self.disputed_above > self.admitted_above:
-            raise ValueError("`disputed_above` must not be above `admitted_above`")
-        return self
-
-    def roles(self) -> set[str]:
-        """The roles that may have a model of their own."""
-        return {*ROLES, *(judge.name for judge in self.judges)} | SHARED_ROLES
-
-    def temperature_of(self, role: str) -> float | None:
-        """The sampling temperature of a role in the settings. A temperature of the role's model overrides it."""
-        judges = any(judge.name == role for judge in self.judges)
-        return self.temperatures.get(role, self.temperatures["judges"] if judges else self.temperature)
-
-    @property
-    def searches_in_debates(self) -> bool:
-        """Whether the sides search for more evidence during the debates."""
-        return self.progressive_retrieval and bool(self.sources)
-
-    def rounds_of(self, phase: str) -> int:
-        """The maximum number of rounds of the debate in this phase."""
-        if not self.progressive_retrieval:
-            return ROUNDS_WITHOUT_RETRIEVAL
-        return self.switched_rounds if phase == "switched" else self.max_rounds
+def counsel_for(side: str, phase: str) -> str:
+    """The name (and role) of the counsel that speaks for a side in a phase of the trial."""
+    return OPPOSITE[side] if phase == "switched" else side
 
 
-def trial_needs(settings: TrialSettings) -> Needs:
-    """The resources that a trial with these settings needs.
+def own_turn(state: TrialState) -> Turn:
+    """The turn that was passed to a node: the first turn in its state."""
+    return state["turns"][0]
+
+
+def this_round(state: TrialState) -> int:
+    """The number of the current round, from 1; 0 in a phase without rounds."""
+    return state["rounds"] + 1 if "rounds" in state else 0
+
+
+def turns_in_round(turns: Iterable[Turn], round: int, step: str) -> list[Turn]:
+    return [turn for turn in turns if turn["round"] == round and turn["step"] == step]
+
+
+def turn_starter(agent: str, step: str, phase: str | None = None) -> Callable[[TrialState], Turn]:
+    """Makes a function that starts an agent's turn in the current round of a phase, by default the state's phase."""
+    return lambda state: new_turn(this_round(state), agent, step, phase=phase or state["phase"])
+
+
+def premises_of(turns: Iterable[Turn]) -> list[str]:
+    """The premises in the miner's turn; empty without this turn, or without a usable reply in it."""
+    return next((turn["premises"] or [] for turn in turns if turn["step"] == "premises"), [])
+
+
+def statements(turns: Iterable[Turn], last: int | None = None) -> list[Turn]:
+    """The turns with a usable argument or testimony, in the order of their rounds.
+
+    In each round, arguments come before testimonies, and the plaintiff's turn before the defense's.
 
     Args:
-        settings: the trial's settings.
+        turns: the turns of one or more debates.
+        last: how many of the last such turns to return; None for all.
     """
-    roles = set(ROLES) - (set() if settings.role_switch else {"analyser"})
-    speakers = dict.fromkeys(sorted(roles)) | {judge.name: judge.model for judge in settings.judges}
-    return needs_for(settings, speakers, settings.sources_to_open(), encoder=settings.searches_in_debates)
-
-
-# --- edges ------------------------------------------------------------------------------------------------------------
+    given = [turn for turn in turns if turn.get("argument") or turn.get("testimony")]
+    given.sort(key=lambda turn: (turn["round"], turn["step"] == "testify", SIDES.index(turn["side"] or "plaintiff")))
+    return given if last is None else given[max(0, len(given) - last) :]
 
 
 def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
@@ -257,152 +111,310 @@ def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
     return [Send(node, {**given, "phase": phase}) for phase, node in debates.items()]
 
 
-def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
-    """Builds the `Send` that makes a side's counsel argue.
+def to_counsel(to: str, state: TrialState, step: str, side: Side, known: Mapping[str, Any] | None = None) -> Send:
+    """Builds the `Send` that starts a step of a side's counsel, with the record and the statements so far.
 
-    The counsel gets the record and the statements so far. From the end of the previous round, it also gets the side's
-    reflection and the critic's advice.
-
-    Args:
-        to: the node.
-        state: the state of the debate in court.
-        side: the side that argues.
+    ``known`` joins the counsel's declaration.
     """
-    record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
-    last = this_round(state) - 1
-    known = {"advice": advice_for(state["turns"], side, last), **side_findings(state["turns"], side, last)}
-    return to_sides(
+    counsel = counsel_for(side, state["phase"])
+    return to_speaker(
         to,
         state,
-        "argue",
-        [side],
-        evidence=lambda side: record,
-        heard=lambda side: history,
-        speaker=lambda side: known,
+        {"name": counsel, **(known or {})},
+        new_turn(this_round(state), counsel, step, phase=state["phase"], side=side),
+        evidence=on_record(state["evidence"], state["turns"]),
+        heard=statements(state["turns"]),
     )
 
 
-def to_expert_requests(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s that ask each side whether it requests an expert, with the record and the statements so far.
+def to_speaker(to: str, state: TrialState | DebateState, speaker: Mapping[str, Any], turn: Turn, **more: Any) -> Send:
+    """Builds the `Send` that makes a speaker take its turn at a node."""
+    known = {"phase": turn["phase"], "premises": state.get("premises") or premises_of(state["turns"]), "heard": []}
+    return send_turn(to, state, speaker, turn, **({"evidence": []} | known | more))  # type: ignore[arg-type]
 
-    Args:
-        to: the node.
-        state: the state of the debate in court.
+
+# --- the record -------------------------------------------------------------------------------------------------------
+
+SCORE_DECIMALS = 9
+"""Decimal places to which weights, scores and their differences are rounded."""
+
+
+def is_above(value: float, threshold: float) -> bool:
+    """Whether a value is above a threshold, after their difference is rounded to `SCORE_DECIMALS`."""
+    return round(value - threshold, SCORE_DECIMALS) > 0
+
+
+def rank_by_weight(evidence: Iterable[Evidence]) -> list[Evidence]:
+    """The evidence, highest weight first; a missing weight counts as 0, and pieces of equal weight keep their order."""
+    return sorted(evidence, key=lambda piece: -piece.get("weight", 0.0))
+
+
+def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[Evidence]:
+    """The evidence on record in a debate: admitted pieces by weight, then discovered ones in the order of searches."""
+    pieces = active_evidence(evidence)
+    admitted = rank_by_weight(piece for piece in pieces if piece.get("status") == "admitted")
+    discovered = [piece for piece in pieces if piece.get("status") == "discovered"]
+    searches = sorted(
+        (turn for turn in turns if turn.get("joined")), key=lambda turn: (turn["round"], SIDES.index(turn["side"]))
+    )
+    # In this order, prompts begin as in the previous round, so that a provider's prefix cache can reuse them.
+    order = {id: place for place, id in enumerate(dict.fromkeys(id for turn in searches for id in turn["joined"]))}
+    return admitted + sorted(discovered, key=lambda piece: order.get(piece["id"], len(order)))
+
+
+def is_unadmitted(piece: Evidence) -> bool:
+    """Whether a piece of evidence was given or found before the debates, but was not admitted to them."""
+    return (piece.get("status") == "seed" or "weight" in piece) and piece["status"] != "admitted"
+
+
+def visible_exhibits(
+    exhibits: Sequence[Evidence], history: Iterable[Turn] = (), *, whole: bool = True
+) -> list[Evidence]:
+    """The active exhibits that a speaker may cite: all if ``whole``, otherwise those that ``history`` cites."""
+    cited = cited_ids(history)
+    return [piece for piece in active_evidence(exhibits) if whole or piece["id"] in cited]
+
+
+def all_exhibits(state: TrialState, settings: TrialSettings) -> list[Evidence]:
+    """All exhibits that were passed to a node, for speakers who are shown all of them."""
+    return state["evidence"]
+
+
+def exhibits_by_setting(state: TrialState, settings: TrialSettings) -> list[Evidence]:
+    """The exhibits that a reflecting side or an expert is shown: all or, by the setting, those cited so far."""
+    return visible_exhibits(state["evidence"], state["heard"], whole=settings.exhibits == "whole")
+
+
+# --- texts for prompts ------------------------------------------------------------------------------------------------
+
+RECENT_STATEMENTS = 4
+"""How many of the last arguments and testimonies `show_recent` shows (PROClaim, section 2.4)."""
+NO_EXHIBIT = "(no exhibit is on record)"
+OPENING_WORDS = 15
+"""Number of words from the beginning of an exhibit that stand for a missing title."""
+LONGEST_FIELD = 120
+"""Number of characters after which an expert's ``expertise`` is cut in the expert's prompt and above the testimony."""
+LONGEST_TITLE = 60
+"""Number of characters after which an exhibit's title is cut in a list of exhibits."""
+LONGEST_PASSAGE = 400
+"""Number of characters after which a passage quoted from an exhibit is cut in a list of exhibits."""
+
+
+def case_of(state: TrialState) -> dict[str, str]:
+    """The values for placeholders that all prompts of a trial share, from the state."""
+    return case_values(state["claim"], state["task"], state.get("premises", []))
+
+
+def case_values(claim: str, task: Task, premises: Sequence[str]) -> dict[str, str]:
+    """The values for placeholders that all prompts of a trial share: the claim, its premises, the sides' positions."""
+    lines = "\n".join(f"{number}. {premise}" for number, premise in enumerate(premises, 1))
+    return wording(task) | {
+        "claim": show_claim(claim, task),
+        "premises": f"The premises:\n{as_data('premises', lines)}" if lines else "",
+        "plaintiff_holds": position_of(task, "plaintiff"),
+        "defense_holds": position_of(task, "defense"),
+    }
+
+
+def position_of(task: Task, side: str) -> str:
+    """A side's position on the claim."""
+    asked = task["subject"] == "question"
+    if side == "plaintiff":
+        return "the answer to the question is yes" if asked else "the claim is true"
+    return "the answer to the question is no" if asked else "the claim is false"
+
+
+def side_of(state: TrialState) -> dict[str, str]:
+    """The side of the turn that was passed to a node, and the side's position, as values for placeholders."""
+    side = str(own_turn(state)["side"])
+    return {"side": side, "position": position_of(state["task"], side)}
+
+
+def show_round(state: TrialState, settings: TrialSettings) -> str:
+    """The sentence with the round's number and the maximum number of rounds."""
+    number = this_round(state) or own_turn(state)["round"]
+    return f"This is round {number} of at most {settings.rounds_of(state['phase'])}."
+
+
+def show_record(
+    exhibits: Sequence[Evidence], history: Sequence[Turn] = (), *, whole: bool = True, titles: bool = False
+) -> str:
+    """The exhibits on record, under a heading: all texts if ``whole``, otherwise titles and quotes of cited ones."""
+    pieces = active_evidence(exhibits)
+    if whole or not pieces:
+        return f"Exhibits on record:\n{show_evidence(pieces, NO_EXHIBIT)}"
+    passages = verified_passages(history)
+    used = visible_exhibits(pieces, history, whole=False)
+    rest = [piece for piece in pieces if piece not in used]
+    lines: list[str] = []
+    for piece in used:
+        lines += [_title_line(piece)]
+        lines += [f'- "{one_line(quote, LONGEST_PASSAGE)}"' for quote in passages.get(piece["id"], ())]
+    others = f"(On record and not cited: {len(rest)})"
+    if titles:
+        lines, others = [*lines, *map(_title_line, rest)], ""
+    parts = ["Exhibits on record, by title, with what was quoted from them:"]
+    return "\n".join([*parts, *([enclose("exhibits", lines)] if lines else []), *([others] if rest and others else [])])
+
+
+def verified_passages(history: Iterable[Turn]) -> dict[str, list[str]]:
+    """The verified quotes from each exhibit, by the exhibit's id, without quotes that longer quotes contain."""
+    found: dict[str, dict[str, str]] = {}
+    for turn in history:
+        for citation in turn.get("citations") or []:
+            if citation["verified"]:
+                quote = citation["quote"]
+                found.setdefault(citation["evidence_id"], {}).setdefault(fold_quote(quote), quote)
+    return {
+        id: [quote for words, quote in quotes.items() if not any(words in other for other in quotes if other != words)]
+        for id, quotes in found.items()
+    }
+
+
+def _title_line(piece: Evidence) -> str:
+    """An exhibit's id and title; without a title, its id and first words."""
+    words = piece["text"].split()
+    opening = " ".join(words[:OPENING_WORDS]) + (" ..." if len(words) > OPENING_WORDS else "")
+    return f"{piece['id']}: {one_line(opening if piece['title'] in ('', UNTITLED) else piece['title'], LONGEST_TITLE)}"
+
+
+def show_recent(history: Sequence[Turn], nothing: str = "") -> str:
+    """The last `RECENT_STATEMENTS` arguments and testimonies, oldest first; without any, the argument ``nothing``."""
+    return show_statements(history[-RECENT_STATEMENTS:], "What was said last, in its order:", nothing)
+
+
+def show_statements(turns: Sequence[Turn], heading: str, nothing: str = "") -> str:
+    """Arguments and testimonies under a heading, with their citations; without any, the argument ``nothing``."""
+    return "\n".join([heading, *(show_statement(turn) for turn in turns)]) if turns else nothing
+
+
+def show_statement(turn: Turn) -> str:
+    """An argument or a testimony in a tag, which only moot can write, with its citations and their faults."""
+    by, kind = ("expert", "testimony") if turn["step"] == "testify" else (str(turn["side"]), "argument")
+    field = turn.get("expertise")
+    called = f"Called by the {turn['side']}, on {one_line(field, LONGEST_FIELD)}:\n" if field else ""
+    marks = dict.fromkeys(map(_cited_text, turn.get("citations") or []))
+    cites = {"cites": ", ".join(marks)} if marks else {}
+    text = called + (turn.get("argument") or turn.get("testimony") or "(nothing that could be used)")
+    return as_data(kind, text, by=by, round=str(turn["round"]), **cites)
+
+
+def _cited_text(citation: Mapping[str, Any]) -> str:
+    """The id of a cited exhibit, and a note if the quote is not verified; for a fabricated citation, only a note."""
+    if citation["fabricated"]:
+        return "an exhibit that the speaker was never shown"
+    return str(citation["evidence_id"]) + ("" if citation["verified"] else " (its quote is not in that evidence)")
+
+
+def one_line(text: str, most: int) -> str:
+    """A text by a model or a source as one line, without angle brackets, cut after ``most`` characters."""
+    line = " ".join(clean(text).split())
+    return without_brackets(line if len(line) <= most else line[:most].rstrip() + " ...")
+
+
+# --- how turns are told -----------------------------------------------------------------------------------------------
+
+MOST_TITLES = 5
+"""Maximum number of titles in a list. The other titles are only counted."""
+
+
+def tell_statement(turn: Turn, field: str, verb: str, prefix: str = "", kind: Kind = "statement") -> Iterator[Said]:
+    """A statement after its prefix, with its citations, or why there is none."""
+    if turn[field] is None:
+        yield Said(field, verb, outcome=outcome_of(turn), who=side_name(turn))
+        return
+    cited = tuple(turn.get("citations") or ())
+    yield Said(field, verb, prefix + turn[field], kind=kind, who=side_name(turn), citations=cited)
+
+
+def side_name(turn: Mapping[str, Any]) -> str:
+    """The name of a speaker; for a counsel, the name of the side that the counsel speaks for."""
+    return str(turn.get("side") or turn["agent"]) if turn["agent"] in SIDES else str(turn["agent"])
+
+
+def names_suffix(names: Sequence[str]) -> str:
+    """A colon, the first `MOST_TITLES` names and the number of the other names; empty for no names."""
+    more = [f"and {len(names) - MOST_TITLES} more"] if len(names) > MOST_TITLES else []
+    return f": {'; '.join([*names[:MOST_TITLES], *more])}" if names else ""
+
+
+def last_values(values: Sequence[float | None], count: int) -> str:
+    """The last ``count`` values of a series, as a text."""
+    return ", ".join("unknown" if value is None else f"{value:.2f}" for value in values[-count:])
+
+
+# --- asking a speaker -------------------------------------------------------------------------------------------------
+
+
+def unique_texts(texts: list[str]) -> list[str]:
+    """The texts without blank texts and without repetitions (compared with `fold_label`)."""
+    found: dict[str, str] = {}
+    for text in texts:
+        if text.strip():
+            found.setdefault(fold_label(text), text.strip())
+    return list(found.values())
+
+
+Texts = Annotated[list[str], AfterValidator(unique_texts), Field(json_schema_extra={"minItems": 0})]
+"""A list of texts without blank texts and repetitions, in a reply. It may be empty."""
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+"""A number from 0 to 1, in a reply."""
+
+
+def speaker_node(
+    prompt: str,
+    reply: type[R],
+    values: Callable[[TrialState, Any], Mapping[str, str]],
+    begin: Callable[[TrialState], Turn] = own_turn,
+    *,
+    shown: Callable[[TrialState, Any], Sequence[Evidence]] = lambda state, settings: (),
+    scores: Callable[[R], dict[str, float]] = lambda reply: {},
+    vital: bool = False,
+) -> Node:
+    """A node that asks the speaker of a turn once; the fields of the reply become fields of the turn.
+
+    ``values`` fill the prompt, and ``shown`` are the exhibits that the speaker may cite. A ``vital`` turn fails the
+    trial if its model cannot be reached, and its quotes are checked if the setting ``verified_quotes`` is on.
     """
-    record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
-    return to_sides(to, state, "request_expert", evidence=lambda side: record, heard=lambda side: history)
-
-
-def to_reflection(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s for the reflections of the sides that have given a usable argument in this debate.
-
-    Args:
-        to: the node.
-        state: the state of the debate in court.
-    """
-    record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
-    spoken: list[Side] = [side for side in SIDES if any(t["step"] == "argue" and t["side"] == side for t in history)]
-    return to_sides(to, state, "reflect", spoken, evidence=lambda side: record, heard=lambda side: history)
-
-
-def may_close(state: TrialState, settings: TrialSettings) -> bool:
-    """Whether the court is asked after this round whether to close the debate.
-
-    The court is not asked if its decision could not be the stop reason. There are three such cases: without progressive
-    retrieval; before ``min_rounds``; and if novelty is exhausted, which comes before the court in `stop_reason`.
-
-    Args:
-        state: the state of the debate in court.
-        settings: the trial's settings.
-    """
-    rounds = this_round(state)
-    if not settings.progressive_retrieval or rounds < settings.min_rounds:
-        return False
-    # Exhausted novelty comes before the court in `stop_reason`.
-    return not is_exhausted(values_by_round(state["turns"], rounds)["novelty"], settings.exhaustion)
-
-
-# --- the end of a round -----------------------------------------------------------------------------------------------
-
-
-def close_round_node() -> Node:
-    """Counts and records the round, and decides whether the debate stops.
-
-    Reads: phase, rounds, turns. If the debate stops, the node adds the debate's entry to ``debates``. But if the
-    debate stops and a side gave no usable argument in any round, the trial fails, because the panel must hear both
-    sides. In the switched debate, or if a ceiling prevented an argument, there is only a warning.
-    """
+    fields = reply.model_fields
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
-        settings, turns, rounds = run.settings, state["turns"], this_round(state)
-        course = values_by_round(turns, rounds)
-        reason = "max_rounds" if rounds >= settings.rounds_of(state["phase"]) else None
-        if settings.progressive_retrieval:
-            reason = stop_reason(
-                rounds=rounds,
-                totals=course["reflection_total"],
-                novelties=course["novelty"],
-                resolved=_any_turn_has(turns, rounds, "critique", "debate_resolved"),
-                closed=_any_turn_has(turns, rounds, "close", "close"),
-                min_rounds=settings.min_rounds,
-                max_rounds=settings.rounds_of(state["phase"]),
-                plateau=settings.plateau,
-                exhaustion=settings.exhaustion,
-            )
-        if reason is None and is_spent(state):
-            reason = "budget_exhausted"
-        continues = "min_rounds" if rounds < settings.min_rounds else "unresolved"
-        found = reason or (continues if settings.progressive_retrieval else "every_round")
-        record = recorded_round(rounds, state["phase"], reason=found)
-        if reason is None:
-            return {"rounds": rounds, **record}
-        # The panel must hear both sides.
-        _check_arguments(state, run)
-        entry = {"phase": state["phase"], "stop_reason": reason, "rounds": rounds, **course}
-        return {"rounds": rounds, "stop_reason": reason, "debates": [entry], **record}
+        exhibits = list(shown(state, run.settings))
+        ids = {piece["id"] for piece in exhibits}
+        turn: Turn = {**begin(state), "evidence_ids": [piece["id"] for piece in exhibits]}
+        run.ledger.set_turn(turn)
+        speaker = await run.speaker_of({**state.get("debater", {}), "name": turn["role"]})
+        check: Any = None
+        if vital and run.settings.verified_quotes and exhibits:
+            check = quote_check(exhibits, ids, speaker)
+        try:
+            found = await speaker.ask(prompt, values(state, run.settings), reply, sorted(ids), check)
+        except MootError as error:
+            # An unusable reply never ends the debate; another failed call does if it is ``vital``.
+            if not affects_only_call(error) or (vital and not isinstance(error, ReplyError)):
+                raise
+            empty = dict.fromkeys(fields) | ({"citations": []} if "citations" in fields else {})
+            return {"turns": [{**turn, **empty, "outcome": record_failed_call(error, run.ledger)}]}
+        # Only the exhibits that stayed in the prompt may be cited.
+        if speaker.not_shown:
+            exhibits = [piece for piece in exhibits if piece["id"] not in speaker.not_shown]
+            turn = {**turn, "evidence_ids": [piece["id"] for piece in exhibits]}
+        given = found.model_dump() | checked_citations(found, exhibits, run.ledger)
+        return {"turns": [{**turn, **given, "scores": scores(found), "outcome": "ok"}]}
 
-    return Node(step)
+    return Node(step, prompts=(prompt,))
 
 
-def _any_turn_has(turns: Sequence[Turn], round: int, step: str, field: str) -> bool:
-    return any(turn.get(field) is True for turn in turns_in_round(turns, round, step))
-
-
-def _check_arguments(state: TrialState, run: NodeContext) -> None:
-    heard = {turn["side"] for turn in state["turns"] if turn.get("argument")}
-    silent = " and the ".join(side for side in SIDES if side not in heard)
-    cut = any(stopped_by_ceiling(turn) for turn in state["turns"] if turn["step"] == "argue")
-    if silent and state["phase"] == "primary" and not cut:
-        raise ReplyError(
-            f"The {silent} gave no usable argument in any round, and the panel must hear both sides. Try another "
-            "model, or another value of `structured_output`.",
-            "unparsed",
-        )
-    if silent:
-        when = "after the sides were switched" if state["phase"] == "switched" else "before the budget was used up"
-        run.ledger.warn("side_not_heard", f"The {silent} gave no usable argument {when}.")
-
-
-def values_by_round(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
-    """The fields of a `CourtDebate` with values by round, and the reasons why the sides' searches ended."""
-    sides = {side: [_reflection_score(turns, round, side) for round in range(1, rounds + 1)] for side in SIDES}
-    totals = [reflection_total(*scores) for scores in zip(*sides.values(), strict=True)]
-    novelty = [_mean_novelty(turns, round) for round in range(1, rounds + 1)]
-    ended = {turn["side"]: turn["ended"] for turn in turns if turn.get("ended")}
-    return {"reflection": sides, "reflection_total": totals, "novelty": novelty, "retrieval_ended": ended}
-
-
-def _reflection_score(turns: Sequence[Turn], round: int, side: str) -> float | None:
-    reflections = turns_in_round(turns, round, "reflect")
-    return next((turn["scores"].get("reflection") for turn in reflections if turn["side"] == side), None)
-
-
-def _mean_novelty(turns: Sequence[Turn], round: int) -> float | None:
-    """The mean novelty of a round's candidates: the mean of each turn, weighted by its number of candidates."""
-    weighted = [
-        value
-        for turn in turns_in_round(turns, round, "discover")
-        for value in [turn["scores"].get("novelty")] * len(turn["evidence_ids"])
-        if value is not None
-    ]
-    return average(weighted)
+def checked_citations(reply: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, Any]:
+    """A reply's ``citations``, checked against the shown exhibits, with warnings; {} if its class has no such field."""
+    ids = {piece["id"] for piece in shown}
+    for challenge in getattr(reply, "challenges", []):
+        if challenge.evidence_id not in ids:
+            challenged = redact(challenge.evidence_id)[:80]
+            ledger.warn("unknown_exhibit", f"{challenged!r} was challenged, but was not shown.")
+    if (quotes := getattr(reply, "citations", None)) is None:
+        return {}
+    citations = check_citations(quotes, shown, ids)
+    for kind, fault in citation_warnings(citations):
+        ledger.warn(kind, fault)
+    return {"citations": citations}

@@ -1,122 +1,106 @@
-"""The evaluation of a round: reflections, the critic, and the court (PROClaim, sections 2.5 and 2.6)."""
+"""The end of a round: reflections, the critic, the court, and the reasons to stop (PROClaim, sections 2.5 and 2.6)."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Literal
 
-from langchain_core.language_models import BaseChatModel
-from moot.nodes._models.speaker import Speaker
-from moot.nodes._records.entries import Task, Turn
-from moot.nodes._runtime.node import Node
+from langgraph.types import Send
+from moot.core.errors import ReplyError
+from moot.nodes._records.entries import StopReason, Turn
+from moot.nodes._records.reducers import recorded_round
+from moot.nodes._runtime.budget import is_spent, stopped_by_ceiling
+from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._trial.counsel import (
+from moot.nodes._runtime.turns import (
+    Known,
+    Said,
+    Started,
+    outcome_of,
+    tells,
+)
+from moot.nodes._steps.score import average
+from moot.nodes._texts.replies import Reply
+from moot.nodes._trial.courtroom import (
     OPPOSITE,
-    common_values,
+    SCORE_DECIMALS,
+    SIDES,
+    Share,
+    Texts,
+    case_of,
     exhibits_by_setting,
+    is_above,
     on_record,
-    round_values,
+    own_turn,
     show_recent,
     show_record,
     show_round,
     show_statements,
+    side_name,
     side_of,
+    speaker_node,
     statements,
-    trial_subject,
+    this_round,
+    to_counsel,
     turn_starter,
     turns_in_round,
     visible_exhibits,
 )
-from moot.nodes._trial.replies import (
-    ClosingReply,
-    CritiqueReply,
-    ReflectionReply,
-)
-from moot.nodes._trial.step import Step, with_parameters
-from moot.nodes._trial.stopping import reflection_score
+from moot.nodes._trial.trial_settings import TrialSettings
 from moot.retrievers import Evidence
 
-# --- steps ------------------------------------------------------------------------------------------------------------
+# --- reflections ------------------------------------------------------------------------------------------------------
 
 
-REFLECT = Step("proclaim/reflect", ReflectionReply)
-CRITIQUE = Step("proclaim/critique", CritiqueReply, "critic")
-CLOSE = Step("proclaim/close", ClosingReply, "court")
+def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:
+    """The reflection score of a side: 0.4 logic + 0.3 novelty + 0.3 rebuttal (PROClaim, Eq. 2), all in [0, 1]."""
+    return round(0.4 * logic + 0.3 * novelty + 0.3 * rebuttal, SCORE_DECIMALS) + 0.0  # never -0.0
 
 
-@with_parameters(
-    own="the side's own last arguments.",
-    others="the other side's last arguments.",
-    exhibits="the evidence on record.",
-    history="the arguments and testimonies whose quotes from exhibits are shown; by default ``own`` and ``others``.",
-)
-async def reflect(
-    claim: str,
-    task: Task,
-    premises: Sequence[str],
-    own: Sequence[Turn],
-    others: Sequence[Turn],
-    model: Speaker | BaseChatModel,
-    *,
-    side: str,
-    exhibits: Sequence[Evidence] = (),
-    history: Sequence[Turn] = (),
-    whole: bool = False,
-    round: int = 0,
-    max_rounds: int | None = None,
-    prompt: str = REFLECT.prompt,
-) -> ReflectionReply:
-    """A counsel's assessment of its own side's last arguments (PROClaim, section 2.6)."""
-    both = statements([*own, *others])
-    shown = {
-        "exhibits": show_record(exhibits, history or both, whole=whole),
-        "statements": show_statements(both, "What the two sides argued last, in its order:", "Nothing was argued yet."),
-        "round": show_round(round, max_rounds),
-    }
-    return await REFLECT.ask(model, common_values(claim, task, premises) | shown, prompt, side=side)
+class ReflectionReply(Reply):
+    """A counsel's assessment of its own side's case."""
+
+    flaws: Texts
+    logic: Share
+    novelty: Share
+    rebuttal: Share
+    discovery_need: str
+    refined_stance: str
 
 
-@with_parameters(history="the statements so far; all of them are shown.")
-async def critique(
-    claim: str,
-    task: Task,
-    premises: Sequence[str],
-    exhibits: Sequence[Evidence],
-    history: Sequence[Turn],
-    model: Speaker | BaseChatModel,
-    *,
-    whole: bool = False,
-    round: int = 0,
-    max_rounds: int | None = None,
-    prompt: str = CRITIQUE.prompt,
-) -> CritiqueReply:
-    """A critic's scores of both sides in a round, its advice, and the unresolved premises (PROClaim, section 2.6)."""
-    shown = {
-        "exhibits": show_record(exhibits, history, whole=whole),
-        "statements": show_statements(history, "What was said so far, in its order:", "Nothing was said so far."),
-        "round": show_round(round, max_rounds),
-    }
-    return await CRITIQUE.ask(model, common_values(claim, task, premises) | shown, prompt)
+class Reflection(Started):
+    """A counsel's assessment of its side's case."""
+
+    step: Literal["reflect"]
+    flaws: list[str] | None
+    logic: float | None
+    novelty: float | None
+    rebuttal: float | None
+    discovery_need: str | None
+    refined_stance: str | None
+    outcome: str
 
 
-@with_parameters()
-async def whether_to_close(
-    claim: str,
-    task: Task,
-    premises: Sequence[str],
-    history: Sequence[Turn],
-    model: Speaker | BaseChatModel,
-    *,
-    round: int = 0,
-    max_rounds: int | None = None,
-    prompt: str = CLOSE.prompt,
-) -> ClosingReply:
-    """The court's decision whether to close the debate after a round (PROClaim, section 2.5, iv)."""
-    shown = {"statements": show_recent(history, "Nothing was said yet."), "round": show_round(round, max_rounds)}
-    return await CLOSE.ask(model, common_values(claim, task, premises) | shown, prompt)
+@tells(Reflection)
+def tell_reflection(turn: Turn, known: Known) -> Iterator[Said]:
+    """The counsel's score of its own case, with its parts and flaws."""
+    if (score := turn["scores"].get("reflection")) is None:
+        yield Said("logic", "reflects", outcome=outcome_of(turn), who=side_name(turn))
+        return
+    parts = f"logic {turn['logic']:.2f}, novelty {turn['novelty']:.2f}, rebuttal {turn['rebuttal']:.2f}"
+    yield Said("logic", "reflects", f"{score:.2f} ({parts})", " ".join(turn["flaws"] or []), who=side_name(turn))
 
 
-# --- nodes ------------------------------------------------------------------------------------------------------------
+def to_reflection(to: str, state: TrialState) -> list[Send]:
+    """Builds the `Send`s for the reflections of the sides that have given a usable argument in this debate.
+
+    Args:
+        to: the node.
+        state: the state of the debate in court.
+    """
+    spoken = {turn["side"] for turn in statements(state["turns"]) if turn["step"] == "argue"}
+    return [to_counsel(to, state, "reflect", side) for side in SIDES if side in spoken]
 
 
 def reflect_node() -> Node:
@@ -127,26 +111,121 @@ def reflect_node() -> Node:
     Reads: claim, task, phase, evidence, heard, turns and, if present, premises, rounds and debater.
     """
 
-    def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[ReflectionReply]:
-        side, history = side_of(state), [turn for turn in state["heard"] if turn["step"] == "argue"]
-        own, others = ([turn for turn in history if turn["side"] == party][-2:] for party in (side, OPPOSITE[side]))
-        return reflect(
-            *trial_subject(state),
-            own,
-            others,
-            speaker,
-            side=side,
-            exhibits=state["evidence"],
-            history=state["heard"],
-            whole=settings.exhibits == "whole",
-            **round_values(state, settings),
-        )
+    def values(state: TrialState, settings: TrialSettings) -> dict[str, str]:
+        side, argued = own_turn(state)["side"], [turn for turn in state["heard"] if turn["step"] == "argue"]
+        own, others = ([turn for turn in argued if turn["side"] == party][-2:] for party in (side, OPPOSITE[side]))
+        both = statements([*own, *others])
+        return {
+            **case_of(state),
+            **side_of(state),
+            "exhibits": show_record(state["evidence"], state["heard"], whole=settings.exhibits == "whole"),
+            "statements": show_statements(
+                both, "What the two sides argued last, in its order:", "Nothing was argued yet."
+            ),
+            "round": show_round(state, settings),
+        }
 
-    return REFLECT.node(
-        ask,
+    return speaker_node(
+        "proclaim/reflect",
+        ReflectionReply,
+        values,
         shown=exhibits_by_setting,
         scores=lambda reply: {"reflection": reflection_score(reply.logic, reply.novelty, reply.rebuttal)},
     )
+
+
+# --- the critic and the court -----------------------------------------------------------------------------------------
+
+
+class SideScores(Reply):
+    """How well one side did in a round."""
+
+    reason: str
+    logic: Share
+    evidence: Share
+    rebuttal: Share
+
+
+class Recommendations(Reply):
+    """Advice for each side, and queries that might help."""
+
+    plaintiff: Texts
+    defense: Texts
+    queries: Texts
+
+
+class CritiqueReply(Reply):
+    """A critic's view of a round."""
+
+    plaintiff: SideScores
+    defense: SideScores
+    unresolved_premises: Texts
+    recommendations: Recommendations
+    debate_resolved: bool
+
+
+class Critique(Started):
+    """A critic's view of a round."""
+
+    step: Literal["critique"]
+    plaintiff: dict[str, Any] | None
+    defense: dict[str, Any] | None
+    unresolved_premises: list[str] | None
+    recommendations: dict[str, list[str]] | None
+    debate_resolved: bool | None
+    outcome: str
+
+
+@tells(Critique)
+def tell_critique(turn: Turn, known: Known) -> Iterator[Said]:
+    """The critic's scores of both sides, whether the debate is resolved, and what is still open."""
+    if turn["debate_resolved"] is None:
+        yield Said("critique", "scores", outcome=outcome_of(turn))
+        return
+    for side in SIDES:
+        if rating := turn[side]:
+            scores = (
+                f"logic {rating['logic']:.2f}, evidence {rating['evidence']:.2f}, rebuttal {rating['rebuttal']:.2f}"
+            )
+            yield Said("critique", "scores", f"{side}: {scores}", rating["reason"])
+    if turn["debate_resolved"]:
+        yield Said("critique", "finds", f"the debate resolved{_early_note(turn, known)}", kind="finding")
+    if still := "; ".join(turn["unresolved_premises"] or []):
+        yield Said("critique", "finds", f"still open: {still}")
+
+
+class ClosingReply(Reply):
+    """Whether the court closes the debate."""
+
+    reason: str
+    close: bool
+
+
+class Closing(Started):
+    """Whether the court closes the debate."""
+
+    step: Literal["close"]
+    close: bool | None
+    reason: str | None
+    outcome: str
+
+
+@tells(Closing)
+def tell_closing(turn: Turn, known: Known) -> Iterator[Said]:
+    """Whether the court closes the debate."""
+    if turn["close"] is None:
+        yield Said("close", "decides", outcome=outcome_of(turn))
+        return
+    found = f"to close the debate{_early_note(turn, known)}" if turn["close"] else "to go on"
+    yield Said("close", "decides", found, turn["reason"], "finding")
+
+
+def _early_note(turn: Turn, known: Known) -> str:
+    """A note if a decision to end the debate has no effect in this round; empty otherwise."""
+    if not known.settings.progressive_retrieval:
+        return " (which does not end it: without progressive retrieval all rounds take place)"
+    least = known.settings.min_rounds
+    return f" (which does not end it before round {least})" if turn["round"] < least else ""
 
 
 def critique_node() -> Node:
@@ -155,21 +234,37 @@ def critique_node() -> Node:
     Reads: claim, task, phase, turns, evidence and, if present, premises, rounds and debater.
     """
 
-    def ask(state: TrialState, speaker: Speaker, settings: Any) -> Awaitable[CritiqueReply]:
-        return critique(
-            *trial_subject(state),
-            on_record(state["evidence"], state["turns"]),
-            statements(state["turns"]),
-            speaker,
-            whole=settings.exhibits == "whole",
-            **round_values(state, settings),
-        )
+    def values(state: TrialState, settings: TrialSettings) -> dict[str, str]:
+        record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
+        return {
+            **case_of(state),
+            "exhibits": show_record(record, history, whole=settings.exhibits == "whole"),
+            "statements": show_statements(history, "What was said so far, in its order:", "Nothing was said so far."),
+            "round": show_round(state, settings),
+        }
 
-    def shown(state: TrialState, settings: Any) -> list[Evidence]:
+    def shown(state: TrialState, settings: TrialSettings) -> list[Evidence]:
         record = on_record(state["evidence"], state["turns"])
         return visible_exhibits(record, statements(state["turns"]), whole=settings.exhibits == "whole")
 
-    return CRITIQUE.node(ask, turn_starter(CRITIQUE.role, "critique"), shown=shown)
+    return speaker_node("proclaim/critique", CritiqueReply, values, turn_starter("critic", "critique"), shown=shown)
+
+
+def may_close(state: TrialState, settings: TrialSettings) -> bool:
+    """Whether the court is asked after this round whether to close the debate.
+
+    The court is not asked if its decision could not be the stop reason. There are three such cases: without progressive
+    retrieval; before ``min_rounds``; and if novelty is exhausted, which comes before the court in `stop_reason`.
+
+    Args:
+        state: the state of the debate in court.
+        settings: the trial's settings.
+    """
+    rounds = this_round(state)
+    if not settings.progressive_retrieval or rounds < settings.min_rounds:
+        return False
+    # Exhausted novelty comes before the court in `stop_reason`.
+    return not is_exhausted(values_by_round(state["turns"], rounds)["novelty"], settings.exhaustion)
 
 
 def court_node() -> Node:
@@ -177,23 +272,161 @@ def court_node() -> Node:
 
     Reads: claim, task, phase, turns and, if present, premises, rounds and debater.
     """
-    return CLOSE.node(
-        lambda state, speaker, settings: whether_to_close(
-            *trial_subject(state), statements(state["turns"]), speaker, **round_values(state, settings)
-        ),
-        turn_starter(CLOSE.role, "close"),
+    return speaker_node(
+        "proclaim/close",
+        ClosingReply,
+        lambda state, settings: {
+            **case_of(state),
+            "statements": show_recent(statements(state["turns"]), "Nothing was said yet."),
+            "round": show_round(state, settings),
+        },
+        turn_starter("court", "close"),
     )
 
 
-def side_findings(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any]:
-    """The ``flaws`` and the ``stance`` from a side's reflection after a round; both empty without a reflection."""
-    for turn in turns_in_round(turns, round, "reflect"):
-        if turn["side"] == side:
-            return {"flaws": turn.get("flaws") or [], "stance": turn.get("refined_stance") or ""}
-    return {"flaws": [], "stance": ""}
+# --- the reasons to stop ----------------------------------------------------------------------------------------------
+
+CONSECUTIVE_ROUNDS = 2
+"""Number of last values that must all be below the threshold: changes for a plateau, mean novelties for exhaustion."""
 
 
-def advice_for(turns: Sequence[Turn], side: str, round: int) -> list[str]:
-    """The critic's advice for a side after a round; empty if the critic gave no advice."""
-    advice = next((turn["recommendations"] for turn in turns_in_round(turns, round, "critique")), None)
-    return (advice or {}).get(side, [])
+def reflection_total(plaintiff: float | None, defense: float | None) -> float | None:
+    """The sum of both sides' reflection scores of a round, in [0, 2]; None if either is unknown."""
+    return None if plaintiff is None or defense is None else round(plaintiff + defense, SCORE_DECIMALS)
+
+
+def changes(totals: Sequence[float | None]) -> list[float | None]:
+    """The absolute differences between consecutive totals; None if one of the two is unknown."""
+    return [
+        None if before is None or now is None else round(abs(now - before), SCORE_DECIMALS)
+        for before, now in pairwise(totals)
+    ]
+
+
+def is_plateau(totals: Sequence[float | None], least: float = 0.05) -> bool:
+    """Whether the last two changes of the reflection total are known and below ``least`` (PROClaim, section 2.5, i)."""
+    return _all_below(changes(totals), least)
+
+
+def is_exhausted(novelties: Sequence[float | None], least: float = 0.10) -> bool:
+    """Whether the mean novelty is known and below ``least`` in the last two rounds (PROClaim, section 2.5, iii)."""
+    return _all_below(novelties, least)
+
+
+def _all_below(values: Sequence[float | None], least: float) -> bool:
+    """Whether the last `CONSECUTIVE_ROUNDS` values are known and below ``least``; False if there are fewer values."""
+    last = values[-CONSECUTIVE_ROUNDS:]
+    return len(last) == CONSECUTIVE_ROUNDS and all(value is not None and is_above(least, value) for value in last)
+
+
+def stop_reason(
+    *,
+    rounds: int,
+    totals: Sequence[float | None],
+    novelties: Sequence[float | None],
+    resolved: bool,
+    closed: bool,
+    min_rounds: int = 2,
+    max_rounds: int = 10,
+    plateau: float = 0.05,
+    exhaustion: float = 0.10,
+) -> StopReason | None:
+    """The reason to stop a debate after a round; None if the debate continues (PROClaim, section 2.5)."""
+    # Of several reasons, the first counts.
+    reasons: list[tuple[StopReason, bool]] = [
+        ("reflection_plateau", is_plateau(totals, plateau)),
+        ("critic_resolved", resolved),
+        ("novelty_exhausted", is_exhausted(novelties, exhaustion)),
+        ("judicial_signal", closed),
+    ]
+    if rounds >= min_rounds:
+        for reason, holds in reasons:
+            if holds:
+                return reason
+    return "max_rounds" if rounds >= max_rounds else None
+
+
+# --- the end of a round -----------------------------------------------------------------------------------------------
+
+
+def close_round_node() -> Node:
+    """Counts and records the round, and decides whether the debate stops.
+
+    Reads: phase, rounds, turns. If the debate stops, the node adds the debate's entry to ``debates``. But if the
+    debate stops and a side gave no usable argument in any round, the trial fails, because the panel must hear both
+    sides. In the switched debate, or if a ceiling prevented an argument, there is only a warning.
+    """
+
+    async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
+        settings, turns, rounds = run.settings, state["turns"], this_round(state)
+        course = values_by_round(turns, rounds)
+        reason = "max_rounds" if rounds >= settings.rounds_of(state["phase"]) else None
+        if settings.progressive_retrieval:
+            reason = stop_reason(
+                rounds=rounds,
+                totals=course["reflection_total"],
+                novelties=course["novelty"],
+                resolved=_any_turn_has(turns, rounds, "critique", "debate_resolved"),
+                closed=_any_turn_has(turns, rounds, "close", "close"),
+                min_rounds=settings.min_rounds,
+                max_rounds=settings.rounds_of(state["phase"]),
+                plateau=settings.plateau,
+                exhaustion=settings.exhaustion,
+            )
+        if reason is None and is_spent(state):
+            reason = "budget_exhausted"
+        continues = "min_rounds" if rounds < settings.min_rounds else "unresolved"
+        found = reason or (continues if settings.progressive_retrieval else "every_round")
+        record = recorded_round(rounds, state["phase"], reason=found)
+        if reason is None:
+            return {"rounds": rounds, **record}
+        # The panel must hear both sides.
+        _check_arguments(state, run)
+        entry = {"phase": state["phase"], "stop_reason": reason, "rounds": rounds, **course}
+        return {"rounds": rounds, "stop_reason": reason, "debates": [entry], **record}
+
+    return Node(step)
+
+
+def _any_turn_has(turns: Sequence[Turn], round: int, step: str, field: str) -> bool:
+    return any(turn.get(field) is True for turn in turns_in_round(turns, round, step))
+
+
+def _check_arguments(state: TrialState, run: NodeContext) -> None:
+    heard = {turn["side"] for turn in state["turns"] if turn.get("argument")}
+    silent = " and the ".join(side for side in SIDES if side not in heard)
+    cut = any(stopped_by_ceiling(turn) for turn in state["turns"] if turn["step"] == "argue")
+    if silent and state["phase"] == "primary" and not cut:
+        raise ReplyError(
+            f"The {silent} gave no usable argument in any round, and the panel must hear both sides. Try another "
+            "model, or another value of `structured_output`.",
+            "unparsed",
+        )
+    if silent:
+        when = "after the sides were switched" if state["phase"] == "switched" else "before the budget was used up"
+        run.ledger.warn("side_not_heard", f"The {silent} gave no usable argument {when}.")
+
+
+def values_by_round(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:
+    """The fields of a `CourtDebate` with values by round, and the reasons why the sides' searches ended."""
+    sides = {side: [_reflection_score(turns, round, side) for round in range(1, rounds + 1)] for side in SIDES}
+    totals = [reflection_total(*scores) for scores in zip(*sides.values(), strict=True)]
+    novelty = [_mean_novelty(turns, round) for round in range(1, rounds + 1)]
+    ended = {turn["side"]: turn["ended"] for turn in turns if turn.get("ended")}
+    return {"reflection": sides, "reflection_total": totals, "novelty": novelty, "retrieval_ended": ended}
+
+
+def _reflection_score(turns: Sequence[Turn], round: int, side: str) -> float | None:
+    reflections = turns_in_round(turns, round, "reflect")
+    return next((turn["scores"].get("reflection") for turn in reflections if turn["side"] == side), None)
+
+
+def _mean_novelty(turns: Sequence[Turn], round: int) -> float | None:
+    """The mean novelty of a round's candidates: the mean of each turn, weighted by its number of candidates."""
+    weighted = [
+        value
+        for turn in turns_in_round(turns, round, "discover")
+        for value in [turn["scores"].get("novelty")] * len(turn["evidence_ids"])
+        if value is not None
+    ]
+    return average(weighted)

@@ -7,154 +7,270 @@ results join the record.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Literal, NotRequired
 
-from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import BudgetExhausted, MootError
-from moot.nodes._models.speaker import Speaker, affects_only_call
-from moot.nodes._records.entries import Task, Turn
+from moot.core.lazy import imported
+from moot.core.words import count_with_noun
+from moot.nodes._models.speaker import affects_only_call
+from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
+from moot.nodes._runtime.turns import (
+    Known,
+    Said,
+    Search,
+    Started,
+    tells,
+)
+from moot.nodes._steps.retrieving import tell_empty_search
 from moot.nodes._steps.score import average, mean_cosine
-from moot.nodes._texts.replies import QueryReply
-from moot.nodes._trial.admissibility import is_above
-from moot.nodes._trial.counsel import (
+from moot.nodes._texts.replies import QueryReply, Reply, Text
+from moot.nodes._trial.courtroom import (
+    SCORE_DECIMALS,
     SIDES,
     Side,
-    common_values,
+    all_exhibits,
+    case_of,
     counsel_for,
-    exhibits_of,
+    is_above,
     is_unadmitted,
+    last_values,
+    names_suffix,
     on_record,
-    round_values,
     show_recent,
     show_record,
     show_round,
+    side_name,
     side_of,
-    statements,
+    speaker_node,
+    tell_statement,
     this_round,
-    to_sides,
-    trial_subject,
+    to_counsel,
     turns_in_round,
 )
 from moot.nodes._trial.negotiation import searcher
-from moot.nodes._trial.novelty import (
-    is_new,
-    novelties,
-    redundant_share,
-    relevance_gain,
-    retrieval_end,
-    similarity,
-)
-from moot.nodes._trial.replies import GapReply
-from moot.nodes._trial.step import Step, with_parameters
+from moot.nodes._trial.trial_settings import TrialSettings
 from moot.prompts import as_data
 from moot.retrievers import Evidence
-from moot.retrievers._encoders import Encoder, vectors_of
+from moot.retrievers._encoders import Encoder, Vector, vectors_of
 
-# --- steps ------------------------------------------------------------------------------------------------------------
+# --- novelty, and the end of a side's search (Eq. 1, Table 1, appendix I) ---------------------------------------------
 
-
-GAP = Step("proclaim/gap", GapReply)
-QUERY = Step("proclaim/query", QueryReply, "retrieval")
-REFINE = Step("proclaim/refine", QueryReply, "court")
+RetrievalEnd = Literal["redundancy", "retrievals", "relevance_gain"]
+"""Why a side's search ended: redundant results, the maximum number of retrievals, or too small a gain in relevance."""
 
 
-@with_parameters(
-    whole="whether all exhibits' texts are shown; if not, all titles and the quotes from cited exhibits are shown."
-)
-async def state_gap(
-    claim: str,
-    task: Task,
-    premises: Sequence[str],
-    exhibits: Sequence[Evidence],
-    history: Sequence[Turn],
-    model: Speaker | BaseChatModel,
+def novelty(vector: Sequence[float], pool: Sequence[Sequence[float]]) -> float:
+    """The novelty of a candidate: 1 minus its largest cosine with a piece in the pool, in [0, 2] (PROClaim, Eq. 1)."""
+    np = imported("numpy")
+    if not len(pool):
+        return 1.0
+    d, p = np.asarray(vector, dtype=float), np.asarray(pool, dtype=float)
+    lengths = np.linalg.norm(p, axis=1) * np.linalg.norm(d)
+    if not np.all(np.isfinite(lengths) & (lengths > 0)):
+        raise ValueError("a vector is zero or not finite, so it has no cosine")
+    return round(1 - float(np.max(p @ d / lengths)), SCORE_DECIMALS) + 0.0  # never -0.0
+
+
+def similarity(vector: Sequence[float], other: Sequence[float]) -> float:
+    """The cosine of two vectors, in [-1, 1]."""
+    return round(1 - novelty(vector, [other]), SCORE_DECIMALS) + 0.0
+
+
+def is_new(novelty: float, least: float) -> bool:
+    """Whether a piece of this novelty is new: the novelty is at least ``least`` (PROClaim, section 2.4)."""
+    return not is_above(least, novelty)
+
+
+def novelties(
+    candidates: Sequence[Vector],
+    pool: Sequence[Vector],
+    least: float = 0.20,
+    ruled_out: Collection[int] = (),
+    unfit: Collection[int] = (),
+) -> list[float]:
+    """The novelty of each candidate; a new one joins the pool, unless it is ``ruled_out`` (novelty 0) or ``unfit``."""
+    known, found = list(pool), []
+    for place, vector in enumerate(candidates):
+        found.append(0.0 if place in ruled_out else novelty(vector, known))
+        if is_new(found[-1], least) and place not in unfit and place not in ruled_out:
+            known.append(vector)
+    return found
+
+
+def redundant_share(novelties: Sequence[float], similarity: float = 0.85) -> float | None:
+    """The share of candidates whose similarity (1 - novelty) is above the threshold; None without candidates."""
+    if not novelties:
+        return None
+    return sum(is_above(1 - value, similarity) for value in novelties) / len(novelties)
+
+
+def retrieval_end(
+    share: float | None,
+    retrievals: int,
+    gain: float | None = None,
     *,
-    side: str,
-    whole: bool = False,
-    round: int = 0,
-    max_rounds: int | None = None,
-    prompt: str = GAP.prompt,
-) -> GapReply:
-    """The piece of evidence that a side needs most (PROClaim, appendix I, step 1)."""
-    shown = {"exhibits": show_record(exhibits, history, whole=whole, titles=True), "statements": show_recent(history)}
-    values = common_values(claim, task, premises) | shown | {"round": show_round(round, max_rounds)}
-    return await GAP.ask(model, values, prompt, side=side)
+    most_redundant: float = 0.70,
+    most_retrievals: int = 10,
+    least_gain: float | None = None,
+) -> RetrievalEnd | None:
+    """The reason why a side's search ends after its last retrieval; None if it goes on (PROClaim, Table 1)."""
+    if share is not None and is_above(share, most_redundant):
+        return "redundancy"
+    if least_gain is not None and gain is not None and is_above(least_gain, gain):
+        return "relevance_gain"
+    return "retrievals" if retrievals >= most_retrievals else None
 
 
-@with_parameters(
-    request="the side's request: the gap that it stated, and the evidence that its last reflection found missing; may "
-    "be empty."
-)
-async def query_for(
-    claim: str,
-    task: Task,
-    history: Sequence[Turn],
-    request: Sequence[str],
-    model: Speaker | BaseChatModel,
-    *,
-    prompt: str = QUERY.prompt,
-) -> QueryReply:
-    """A query from the claim, the last statements and a side's request (PROClaim, appendix I, step 2)."""
-    wanted = as_data("request", "\n".join(request)) if request else "(whatever helps to decide)"
-    values = common_values(claim, task) | {"statements": show_recent(history), "request": wanted}
-    return await QUERY.ask(model, values, prompt)
+def relevance_gain(relevances: Sequence[float | None]) -> float | None:
+    """The gain in relevance of the last retrieval over the previous one; None if either relevance is unknown."""
+    if len(relevances) < 2 or relevances[-1] is None or relevances[-2] is None:
+        return None
+    return round(relevances[-1] - relevances[-2], SCORE_DECIMALS)
 
 
-@with_parameters(query="the side's query.")
-async def refine_query(
-    claim: str,
-    task: Task,
-    premises: Sequence[str],
-    query: str,
-    model: Speaker | BaseChatModel,
-    *,
-    round: int = 0,
-    max_rounds: int | None = None,
-    prompt: str = REFINE.prompt,
-) -> QueryReply:
-    """A side's query as refined by the court (PROClaim, appendix I, step 3)."""
-    shown = {"query": as_data("query", query), "round": show_round(round, max_rounds)}
-    return await REFINE.ask(model, common_values(claim, task, premises) | shown, prompt)
+# --- a side's search --------------------------------------------------------------------------------------------------
 
 
-# --- nodes ------------------------------------------------------------------------------------------------------------
+class DiscoveryBegun(Started):
+    """A pending search of a side."""
+
+    step: Literal["discover"]
+    gap: NotRequired[str | None]
+    outcome: NotRequired[str]
+    formulated: NotRequired[str | None]
+    retrieval: NotRequired[Search]
+
+
+class Discovery(Started):
+    """A side's search in a round."""
+
+    # ``gap`` is the evidence that the side needs most. ``formulated`` is its query before the court refined it; null if
+    # the claim itself was the query. ``joined`` are the results that joined the record. ``ended`` is the reason why the
+    # side does not search again; null if it may.
+    step: Literal["discover"]
+    gap: str | None
+    outcome: str
+    formulated: str | None
+    retrieval: Search
+    joined: list[str]
+    ended: str | None
+
+
+@tells(DiscoveryBegun, Discovery)
+def tell_discovery(turn: Turn, known: Known) -> Iterator[Said]:
+    """What a side lacks, asks and finds, and why it does not search again."""
+    who = side_name(turn)
+    if "gap" in turn:
+        yield from tell_statement(turn, "gap", "lacks", kind="")
+    if "retrieval" in turn:
+        if "formulated" in turn:
+            refined = " (as the court refined it)" if turn["formulated"] != turn["query"] else ""
+            how = " (as no query could be formulated)" if turn["formulated"] is None else refined
+            yield Said("retrieval", "asks", f"{turn['query']}{how}", who=who)
+        yield from tell_empty_search(turn, known, who=who)
+    if turn.get("joined") is not None and turn["evidence_ids"]:
+        yield Said("joined", "finds", _joined_in_words(turn, known), who=who)
+    if turn.get("ended"):
+        share, settings = turn["scores"].get("redundancy") or 0.0, known.settings
+        why = {
+            "redundancy": f"{share:.0%} of the new evidence is redundant (above {settings.redundant_share:.0%})",
+            "retrievals": f"it has made all {count_with_noun(settings.max_retrievals, 'retrieval')}",
+            "relevance_gain": f"it gained less than {settings.relevance_gain} in relevance",
+        }
+        yield Said("ended", "searches", f"no more: {why.get(turn['ended'], turn['ended'])}", who=who)
+
+
+def _joined_in_words(turn: Turn, known: Known) -> str:
+    """How many pieces were found, how novel they are, and which of them join the record."""
+    found = [known.pieces[id] for id in turn["evidence_ids"] if id in known.pieces]
+    joined = known.titles(turn["joined"])
+    many = f"{len(joined) or 'none'} {'join' if len(joined) > 1 else 'joins'} the record"
+    barred = sum(map(is_unadmitted, found))
+    how = f"mean novelty {last_values([turn['scores'].get('novelty')], 1)}"
+    how += f"; {barred} not admitted before" if barred else ""
+    least = known.settings.min_request_similarity
+    dissimilar = sum(r.get("request_similarity", least) < least for p in found for r in p["retrievals"])
+    how += f"; {dissimilar} not similar to the request" if dissimilar else ""
+    return f"{count_with_noun(len(turn['evidence_ids']), 'piece')}; {many} ({how}){names_suffix(joined)}"
+
+
+def still_searching(state: TrialState) -> list[Side]:
+    """The sides whose search has not ended.
+
+    Args:
+        state: the state of the debate in court.
+    """
+    over = {turn["side"] for turn in state["turns"] if turn.get("ended")}
+    return [side for side in SIDES if side not in over]
+
+
+def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
+    """Builds the `Send`s that start the searches of this round: one for each side in `still_searching`.
+
+    Args:
+        to: the node.
+        state: the state of the debate in court.
+        settings: settings with ``sources``.
+    """
+    sends = []
+    for side in still_searching(state):
+        known = searcher(counsel_for(side, state["phase"]), settings) | {"need": missing_evidence(state, side)}
+        sends.append(to_counsel(to, state, "discover", side, known))
+    return sends
+
+
+def missing_evidence(state: TrialState, side: str | None) -> str | None:
+    """The evidence that a side's reflection after the last round found missing; None without such a reflection."""
+    reflections = turns_in_round(state["turns"], this_round(state) - 1, "reflect")
+    return next((turn["discovery_need"] for turn in reflections if turn["side"] == side), None)
+
+
+class GapReply(Reply):
+    """The evidence that a side lacks."""
+
+    gap: Text
 
 
 def gap_node() -> Node:
-    """Writes a side's gap, the evidence that it needs most, into its turn.
+    """Writes a side's gap, the evidence that it needs most, into its turn (appendix I, step 1).
 
     Reads: claim, task, phase, evidence, heard, turns and, if present, premises, rounds and debater.
     """
-    return GAP.node(
-        lambda state, speaker, settings: state_gap(
-            *trial_subject(state),
-            state["evidence"],
-            state["heard"],
-            speaker,
-            side=side_of(state),
-            whole=settings.exhibits == "whole",
-            **round_values(state, settings),
-        ),
-        shown=exhibits_of,
-    )
+
+    def values(state: TrialState, settings: TrialSettings) -> dict[str, str]:
+        whole = settings.exhibits == "whole"
+        return {
+            **case_of(state),
+            **side_of(state),
+            "exhibits": show_record(state["evidence"], state["heard"], whole=whole, titles=True),
+            "statements": show_recent(state["heard"]),
+            "round": show_round(state, settings),
+        }
+
+    return speaker_node("proclaim/gap", GapReply, values, shown=all_exhibits)
 
 
 def discovery_query_node() -> Node:
-    """Writes a query for a side's gap into the side's turn. Reads: claim, task, heard, turns, debater.
+    """Writes a query for a side's request into the side's turn (appendix I, step 2).
 
-    If only this call fails, or its reply is not usable, the claim becomes the query, with a warning.
+    The request is the side's gap, and the evidence that its last reflection found missing. If only this call fails, or
+    its reply is not usable, the claim becomes the query, with a warning.
+
+    Reads: claim, task, heard, turns, debater and, if present, premises.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
-        turn, speaker = state["turns"][0], await run.speaker(QUERY.role)
+        turn, speaker = state["turns"][0], await run.speaker("retrieval")
         wanted = [text for text in (turn.get("gap"), state["debater"].get("need")) if text]
+        request = as_data("request", "\n".join(wanted)) if wanted else "(whatever helps to decide)"
+        values = case_of(state) | {"statements": show_recent(state["heard"]), "request": request}
         try:
-            reply = await query_for(state["claim"], state["task"], state["heard"], wanted, speaker)
+            reply = await speaker.ask("proclaim/query", values, QueryReply)
         except MootError as error:
             if not affects_only_call(error):
                 raise
@@ -162,21 +278,23 @@ def discovery_query_node() -> Node:
             return {"turns": [{**turn, "formulated": None, "query": state["claim"]}]}
         return {"turns": [{**turn, "formulated": reply.query, "query": reply.query}]}
 
-    return Node(step, prompts=(QUERY.prompt,))
+    return Node(step, prompts=("proclaim/query",))
 
 
 def refine_node() -> Node:
-    """Replaces the query in a side's turn by the court's refined query.
+    """Replaces the query in a side's turn by the court's refined query (appendix I, step 3).
 
-    Reads: claim, task, phase, turns and, if present, premises and rounds. If the call fails or has no usable reply, the
-    query stays unchanged, with a warning.
+    If the call fails or has no usable reply, the query stays unchanged, with a warning.
+
+    Reads: claim, task, phase, turns and, if present, premises and rounds.
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
-        turn, speaker = state["turns"][0], await run.speaker(REFINE.role)
+        turn, speaker = state["turns"][0], await run.speaker("court")
+        query = as_data("query", str(turn["query"]))
+        values = case_of(state) | {"query": query, "round": show_round(state, run.settings)}
         try:
-            query, rounds = str(turn["query"]), round_values(state, run.settings)
-            reply = await refine_query(*trial_subject(state), query, speaker, **rounds)
+            reply = await speaker.ask("proclaim/refine", values, QueryReply)
         except MootError as error:
             if not affects_only_call(error):
                 raise
@@ -184,7 +302,10 @@ def refine_node() -> Node:
             return {}
         return {"turns": [{**turn, "query": reply.query}]}
 
-    return Node(step, prompts=(REFINE.prompt,))
+    return Node(step, prompts=("proclaim/refine",))
+
+
+# --- the results of a round's searches --------------------------------------------------------------------------------
 
 
 def admit_node() -> Node:
@@ -304,44 +425,3 @@ def _with_end(turn: Turn, turns: Sequence[Turn], settings: Any) -> Turn:
         least_gain=settings.relevance_gain,
     )
     return {**turn, "ended": end}
-
-
-# --- edges ------------------------------------------------------------------------------------------------------------
-
-
-def still_searching(state: TrialState) -> list[Side]:
-    """The sides whose search has not ended.
-
-    Args:
-        state: the state of the debate in court.
-    """
-    over = {turn["side"] for turn in state["turns"] if turn.get("ended")}
-    return [side for side in SIDES if side not in over]
-
-
-def to_discovery(to: str, state: TrialState, settings: Any) -> list[Send]:
-    """Builds the `Send`s that start the searches of this round: one for each side in `still_searching`.
-
-    Args:
-        to: the node.
-        state: the state of the debate in court.
-        settings: settings with ``sources``.
-    """
-    history, record = statements(state["turns"]), on_record(state["evidence"], state["turns"])
-    return to_sides(
-        to,
-        state,
-        "discover",
-        still_searching(state),
-        speaker=lambda side: (
-            searcher(counsel_for(side, state["phase"]), settings) | {"need": missing_evidence(state, side)}
-        ),
-        evidence=lambda side: record,
-        heard=lambda side: history,
-    )
-
-
-def missing_evidence(state: TrialState, side: str | None) -> str | None:
-    """The evidence that a side's reflection after the last round found missing; None without such a reflection."""
-    reflections = turns_in_round(state["turns"], this_round(state) - 1, "reflect")
-    return next((turn["discovery_need"] for turn in reflections if turn["side"] == side), None)

@@ -2,148 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
-from langchain_core.language_models import BaseChatModel
-from moot.nodes._models.speaker import Speaker, as_speaker
-from moot.nodes._records.entries import Task, Turn
+from langgraph.types import Send
+from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._steps.responding import quote_check
-from moot.nodes._trial.counsel import (
+from moot.nodes._runtime.turns import (
+    Citation,
+    Known,
+    Said,
+    Started,
+    new_turn,
+    outcome_of,
+    tells,
+)
+from moot.nodes._texts.replies import Quote, Reply, Text
+from moot.nodes._trial.courtroom import (
     LONGEST_FIELD,
-    common_values,
+    SIDES,
+    Side,
+    all_exhibits,
+    case_of,
     exhibits_by_setting,
-    exhibits_of,
-    next_turn_starter,
     one_line,
     own_turn,
-    round_values,
     show_recent,
     show_record,
     show_round,
+    side_name,
     side_of,
-    trial_subject,
-    visible_exhibits,
+    speaker_node,
+    tell_statement,
+    this_round,
+    to_counsel,
+    turns_in_round,
 )
-from moot.nodes._trial.replies import (
-    ArgumentReply,
-    ExpertRequestReply,
-    ExpertRulingReply,
-    TestimonyReply,
-)
-from moot.nodes._trial.step import Step, with_parameters
+from moot.nodes._trial.trial_settings import TrialSettings
 from moot.prompts import as_data
 from moot.prompts._files import join_blocks
-from moot.retrievers import Evidence
+from pydantic import model_validator
 
-# --- steps ------------------------------------------------------------------------------------------------------------
-
-
-ARGUE = Step("proclaim/argue", ArgumentReply)
-REQUEST = Step("proclaim/request_expert", ExpertRequestReply)
-RULE = Step("proclaim/rule_on_expert", ExpertRulingReply, "court")
-TESTIFY = Step("proclaim/testify", TestimonyReply, "expert")
+# --- arguments --------------------------------------------------------------------------------------------------------
 
 
-@with_parameters(
-    advice="the critic's advice for the side after the last round.",
-    flaws="the weaknesses that the side found in its own case after the last round.",
-    stance="the side's case in the words of its last reflection.",
-    verified_quotes="whether an argument needs a verified quote, if there are exhibits.",
-)
-async def argue(
-    claim: str,
-    task: Task,
-    premises: Sequence[str],
-    exhibits: Sequence[Evidence],
-    history: Sequence[Turn],
-    model: Speaker | BaseChatModel,
-    *,
-    side: str,
-    advice: Sequence[str] = (),
-    flaws: Sequence[str] = (),
-    stance: str = "",
-    round: int = 0,
-    max_rounds: int | None = None,
-    verified_quotes: bool = False,
-    prompt: str = ARGUE.prompt,
-) -> ArgumentReply:
-    """A side's argument for a round (PROClaim, section 2.5, step 2)."""
-    shown = {"exhibits": show_record(exhibits), "statements": show_recent(history), "advice": show_advice(advice)}
-    shown |= {"reflection": show_reflection(flaws, stance), "round": show_round(round, max_rounds)}
-    ids = {piece["id"] for piece in exhibits}
-    speaker = as_speaker(model, side)
-    check: Any = quote_check(exhibits, ids, speaker) if verified_quotes and exhibits else None
-    values = common_values(claim, task, premises) | shown
-    return await ARGUE.ask(speaker, values, prompt, side=side, evidence_ids=sorted(ids), check=check)
+class ArgumentReply(Reply):
+    """A counsel's argument."""
+
+    argument: Text
+    citations: list[Quote]
 
 
-@with_parameters()
-async def request_expert(
-    claim: str,
-    task: Task,
-    history: Sequence[Turn],
-    model: Speaker | BaseChatModel,
-    *,
-    side: str,
-    round: int = 0,
-    max_rounds: int | None = None,
-    prompt: str = REQUEST.prompt,
-) -> ExpertRequestReply:
-    """A side's decision whether to request an expert, with the field and the reason (PROClaim, section 2.5, step 3)."""
-    shown = {"statements": show_recent(history), "round": show_round(round, max_rounds)}
-    values = common_values(claim, task) | shown
-    return await REQUEST.ask(model, values, prompt, side=side)
+class Argument(Started):
+    """A counsel's argument."""
+
+    step: Literal["argue"]
+    argument: str | None
+    citations: list[Citation]
+    outcome: str
 
 
-@with_parameters(
-    side="the side that requests the expert: ``plaintiff`` or ``defense``.",
-    expertise="the expert's field.",
-    reason="the side's reason for the request.",
-)
-async def rule_on_expert(
-    claim: str,
-    task: Task,
-    history: Sequence[Turn],
-    model: Speaker | BaseChatModel,
-    *,
-    side: str,
-    expertise: str,
-    reason: str,
-    round: int = 0,
-    max_rounds: int | None = None,
-    prompt: str = RULE.prompt,
-) -> ExpertRulingReply:
-    """The court's decision whether to hear the expert that a side requests (PROClaim, section 2.5, step 3)."""
-    request = as_data("request", f"By the {side}: an expert in {one_line(expertise, LONGEST_FIELD)}.\nReason: {reason}")
-    shown = {"statements": show_recent(history), "request": request, "round": show_round(round, max_rounds)}
-    values = common_values(claim, task) | shown
-    return await RULE.ask(model, values, prompt)
+@tells(Argument)
+def tell_argument(turn: Turn, known: Known) -> Iterator[Said]:
+    """The argument, and the counsel's name if it speaks for the other side."""
+    by = "" if turn.get("side") in (turn["agent"], None) else f"(by the {turn['agent']}'s counsel) "
+    return tell_statement(turn, "argument", "argues", by)
 
 
-@with_parameters(
-    expertise="the expert's field; the prompt shows it on one line, and cuts it after 120 characters.",
-    reason="the side's reason for the request: the question that the expert should answer.",
-)
-async def give_testimony(
-    claim: str,
-    task: Task,
-    exhibits: Sequence[Evidence],
-    history: Sequence[Turn],
-    model: Speaker | BaseChatModel,
-    *,
-    expertise: str,
-    reason: str,
-    whole: bool = False,
-    prompt: str = TESTIFY.prompt,
-) -> TestimonyReply:
-    """An expert's testimony from the record (PROClaim, section 2.5, step 3)."""
-    shown = {"exhibits": show_record(exhibits, history, whole=whole), "statements": show_recent(history)}
-    shown |= {"request": as_data("request", reason), "expertise": one_line(expertise, LONGEST_FIELD)}
-    ids = sorted(piece["id"] for piece in visible_exhibits(exhibits, history, whole=whole))
-    return await TESTIFY.ask(model, common_values(claim, task) | shown, prompt, evidence_ids=ids)
+def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
+    """Builds the `Send` that makes a side's counsel argue.
+
+    The counsel gets the record and the statements so far. From the end of the previous round, it also gets the side's
+    reflection and the critic's advice.
+
+    Args:
+        to: the node.
+        state: the state of the debate in court.
+        side: the side that argues.
+    """
+    return [to_counsel(to, state, "argue", side, last_findings(state["turns"], side, this_round(state) - 1))]
+
+
+def last_findings(turns: Sequence[Turn], side: str, round: int) -> dict[str, Any]:
+    """The critic's ``advice`` for a side after a round, and the ``flaws`` and ``stance`` of the side's reflection."""
+    recommended = next((turn["recommendations"] for turn in turns_in_round(turns, round, "critique")), None) or {}
+    reflected = next((turn for turn in turns_in_round(turns, round, "reflect") if turn["side"] == side), None)
+    own = {"flaws": reflected.get("flaws") or [], "stance": reflected.get("refined_stance") or ""} if reflected else {}
+    return {"advice": recommended.get(side, []), "flaws": [], "stance": ""} | own
+
+
+def argue_node() -> Node:
+    """Writes a side's argument into the side's turn. If the counsel's model cannot be reached, the trial fails.
+
+    Reads: claim, task, phase, evidence, heard, debater, turns and, if present, premises and rounds.
+    """
+
+    def values(state: TrialState, settings: TrialSettings) -> dict[str, str]:
+        known = state["debater"]
+        return {
+            **case_of(state),
+            **side_of(state),
+            "exhibits": show_record(state["evidence"]),
+            "statements": show_recent(state["heard"]),
+            "advice": show_advice(known.get("advice", [])),
+            "reflection": show_reflection(known.get("flaws", []), known.get("stance", "")),
+            "round": show_round(state, settings),
+        }
+
+    return speaker_node("proclaim/argue", ArgumentReply, values, shown=all_exhibits, vital=True)
 
 
 def show_advice(advice: Sequence[str]) -> str:
@@ -159,91 +126,182 @@ def show_reflection(flaws: Sequence[str], stance: str) -> str:
     return f"{heading}\n{as_data('reflection', chr(10).join(lines))}" if lines else ""
 
 
-# --- nodes ------------------------------------------------------------------------------------------------------------
+# --- experts ----------------------------------------------------------------------------------------------------------
 
 
-def argue_node() -> Node:
-    """Writes a side's argument into the side's turn. If the counsel's model cannot be reached, the trial fails.
+class ExpertRequestReply(Reply):
+    """Whether a side wants an expert to testify, on what, and why."""
 
-    Reads: claim, task, phase, evidence, heard, debater, turns and, if present, premises and rounds.
+    reason: str
+    needed: bool
+    expertise: str
+
+    @model_validator(mode="after")
+    def _check_expertise(self) -> ExpertRequestReply:
+        if self.needed and not self.expertise.strip():
+            raise ValueError("`expertise` is empty, though an expert is `needed`")
+        return self
+
+
+class ExpertRequestBegun(Started):
+    """A pending request."""
+
+    step: Literal["request_expert"]
+
+
+class ExpertRequest(Started):
+    """Whether a side wants an expert."""
+
+    step: Literal["request_expert"]
+    needed: bool | None
+    expertise: str | None
+    reason: str | None
+    outcome: str
+
+
+@tells(ExpertRequestBegun, ExpertRequest)
+def tell_expert_request(turn: Turn, known: Known) -> Iterator[Said]:
+    """A side's request for an expert, if it has one."""
+    if turn.get("needed"):
+        yield Said("needed", "wants", f"an expert on {turn['expertise']}", turn["reason"], who=side_name(turn))
+    elif "needed" in turn and turn["needed"] is None:
+        yield Said("needed", "wants", outcome=outcome_of(turn), who=side_name(turn))
+
+
+class ExpertRulingReply(Reply):
+    """Whether the court hears an expert."""
+
+    reason: str
+    granted: bool
+
+
+class ExpertRuling(Started):
+    """Whether an expert is heard."""
+
+    step: Literal["rule_on_expert"]
+    number: int
+    granted: bool | None
+    reason: str | None
+    outcome: str
+
+
+@tells(ExpertRuling)
+def tell_expert_ruling(turn: Turn, known: Known) -> Iterator[Said]:
+    """Whether the court hears a side's expert."""
+    whose = f"the {turn['side']}'s expert"
+    if turn["granted"] is None:
+        yield Said("granted", "rules", f"on {whose}", outcome=outcome_of(turn))
+    else:
+        yield Said("granted", "hears" if turn["granted"] else "refuses", whose, turn["reason"])
+
+
+class TestimonyReply(Reply):
+    """An expert's testimony."""
+
+    __test__ = False  # pytest must not collect it as a test
+
+    testimony: Text
+    citations: list[Quote]
+
+
+class Testimony(Started):
+    """An expert's testimony."""
+
+    step: Literal["testify"]
+    number: int
+    expertise: str | None
+    testimony: str | None
+    citations: list[Citation]
+    outcome: str
+
+
+@tells(Testimony)
+def tell_testimony(turn: Turn, known: Known) -> Iterator[Said]:
+    """The testimony, who called the expert, and on what."""
+    return tell_statement(turn, "testimony", "testifies", f"(called by the {turn['side']}, on {turn['expertise']}) ")
+
+
+def to_expert_requests(to: str, state: TrialState) -> list[Send]:
+    """Builds the `Send`s that ask each side whether it requests an expert, with the record and the statements so far.
+
+    Args:
+        to: the node.
+        state: the state of the debate in court.
     """
-    return ARGUE.node(
-        lambda state, speaker, settings: argue(
-            *trial_subject(state),
-            state["evidence"],
-            state["heard"],
-            speaker,
-            side=side_of(state),
-            advice=state["debater"].get("advice", []),
-            flaws=state["debater"].get("flaws", []),
-            stance=state["debater"].get("stance", ""),
-            **round_values(state, settings),
-            verified_quotes=settings.verified_quotes,
-        ),
-        shown=exhibits_of,
-        vital=True,
-    )
+    return [to_counsel(to, state, "request_expert", side) for side in SIDES]
 
 
 def request_expert_node() -> Node:
     """Writes a side's decision on requesting an expert into the side's turn.
 
-    Reads: claim, task, phase, heard, turns and, if present, rounds and debater.
+    Reads: claim, task, phase, heard, turns and, if present, premises, rounds and debater.
     """
-    return REQUEST.node(
-        lambda state, speaker, settings: request_expert(
-            state["claim"], state["task"], state["heard"], speaker, side=side_of(state), **round_values(state, settings)
-        )
+    return speaker_node(
+        "proclaim/request_expert",
+        ExpertRequestReply,
+        lambda state, settings: {
+            **case_of(state),
+            **side_of(state),
+            "statements": show_recent(state["heard"]),
+            "round": show_round(state, settings),
+        },
     )
 
 
 def rule_on_expert_node() -> Node:
     """Adds the court's turn with its ruling on a side's request for an expert.
 
-    Reads: claim, task, phase, heard, turns and, if present, rounds and debater.
+    Reads: claim, task, phase, heard, turns and, if present, premises, rounds and debater.
     """
-    return RULE.node(
-        lambda state, speaker, settings: rule_on_expert(
-            state["claim"],
-            state["task"],
-            state["heard"],
-            speaker,
-            side=side_of(state),
-            expertise=expertise_of(state),
-            reason=reason_of(state),
-            **round_values(state, settings),
-        ),
-        next_turn_starter(RULE.role, "rule_on_expert"),
+
+    def values(state: TrialState, settings: TrialSettings) -> dict[str, str]:
+        asked = own_turn(state)
+        field = one_line(str(asked["expertise"]), LONGEST_FIELD)
+        request = f"By the {asked['side']}: an expert in {field}.\nReason: {asked['reason']}"
+        return {
+            **case_of(state),
+            "statements": show_recent(state["heard"]),
+            "request": as_data("request", request),
+            "round": show_round(state, settings),
+        }
+
+    return speaker_node(
+        "proclaim/rule_on_expert", ExpertRulingReply, values, turn_after_request("court", "rule_on_expert")
     )
 
 
 def testify_node() -> Node:
     """Adds the expert's turn with the testimony.
 
-    Reads: claim, task, evidence, heard, turns and, if present, debater.
+    Reads: claim, task, evidence, heard, turns and, if present, premises and debater.
     """
-    begin = next_turn_starter(TESTIFY.role, "testify")
-    return TESTIFY.node(
-        lambda state, speaker, settings: give_testimony(
-            state["claim"],
-            state["task"],
-            state["evidence"],
-            state["heard"],
-            speaker,
-            expertise=expertise_of(state),
-            reason=reason_of(state),
-            whole=settings.exhibits == "whole",
-        ),
-        lambda state: {**begin(state), "expertise": expertise_of(state)},
+
+    def values(state: TrialState, settings: TrialSettings) -> dict[str, str]:
+        asked = own_turn(state)
+        return {
+            **case_of(state),
+            "exhibits": show_record(state["evidence"], state["heard"], whole=settings.exhibits == "whole"),
+            "statements": show_recent(state["heard"]),
+            "request": as_data("request", str(asked["reason"])),
+            "expertise": one_line(str(asked["expertise"]), LONGEST_FIELD),
+        }
+
+    begin = turn_after_request("expert", "testify")
+    return speaker_node(
+        "proclaim/testify",
+        TestimonyReply,
+        values,
+        lambda state: {**begin(state), "expertise": str(own_turn(state)["expertise"])},
         shown=exhibits_by_setting,
     )
 
 
-def expertise_of(state: TrialState) -> str:
-    """The field of the expert, from the turn with the side's request."""
-    return str(own_turn(state)["expertise"])
+def turn_after_request(agent: str, step: str) -> Callable[[TrialState], Turn]:
+    """Makes a function that starts an agent's turn on a side's request, with the request's round, phase and side."""
 
+    def begin(state: TrialState) -> Turn:
+        asked = own_turn(state)
+        number = SIDES.index(asked["side"]) + 1
+        return new_turn(asked["round"], agent, step, number, phase=asked["phase"], side=asked["side"])
 
-def reason_of(state: TrialState) -> str:
-    """The reason for the request of an expert, from the turn with the side's request."""
-    return str(own_turn(state)["reason"])
+    return begin

@@ -1,26 +1,35 @@
-"""The end of a trial: analysis of consistency, judges, verdict and confidence (PROClaim, sections 2.7 and 2.8)."""
+"""The end of a trial: analysis of consistency, the record, the judges, and the verdict (PROClaim, 2.7 and 2.8)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
 from moot.core.errors import BUDGET_EXHAUSTED, ReplyError, UserError, WorldError
-from moot.nodes._models.speaker import Speaker
+from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import CourtDebate, Task, Turn, Vote
 from moot.nodes._runtime.budget import Decision, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._runtime.turns import new_turn
+from moot.nodes._runtime.turns import (
+    Known,
+    Said,
+    Started,
+    new_turn,
+    outcome_of,
+    tells,
+)
 from moot.nodes._speakers.turns import speaker_declaration
 from moot.nodes._steps.compare import common_outcome
+from moot.nodes._texts.answers import read_answer
 from moot.nodes._texts.labels import FALSE, OPEN, REFUTED, SUPPORTED, TRUE, UNSETTLED, fold_label
-from moot.nodes._texts.show import show_persona
-from moot.nodes._texts.task import TASKS
+from moot.nodes._texts.replies import Reply, Text
+from moot.nodes._texts.show import cited_ids, show_evidence, show_persona
+from moot.nodes._texts.task import TASKS, make_task
 from moot.nodes._trial.confidence import (
     CONSENSUS_WEIGHT,
     QUALITIES,
@@ -37,11 +46,27 @@ from moot.nodes._trial.confidence import (
     reflection_adjustment,
     role_switch_adjustment,
 )
-from moot.nodes._trial.counsel import SIDES, common_values, premises_of, send_to_speaker, turn_starter
-from moot.nodes._trial.record import fit_record, panel_exhibits, show_debate, tokens_without_exhibits
-from moot.nodes._trial.replies import ConsistencyReply, JudgementReply
-from moot.nodes._trial.step import Step, with_parameters
+from moot.nodes._trial.courtroom import (
+    SIDES,
+    Texts,
+    case_values,
+    on_record,
+    premises_of,
+    show_statements,
+    speaker_node,
+    statements,
+    to_speaker,
+    turn_starter,
+)
+from moot.nodes._trial.trial_settings import TrialSettings
+from moot.prompts import as_data
 from moot.retrievers import Evidence
+from moot.retrievers._evidence import active_evidence
+from moot.retrievers._excerpts import count_tokens
+from pydantic import BeforeValidator, Field
+
+Ten = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
+"""A number from 0 to 10, in a reply."""
 
 # --- labels -----------------------------------------------------------------------------------------------------------
 
@@ -114,63 +139,208 @@ def check_trial_task(settings: Any, task: Task) -> None:
     verdict_labels(task, settings.verdict_labels)
 
 
-# --- steps ------------------------------------------------------------------------------------------------------------
+# --- the analysis of consistency --------------------------------------------------------------------------------------
 
 
-ANALYSE = Step("proclaim/analyse", ConsistencyReply, "analyser")
-JUDGE = Step("proclaim/judge", JudgementReply, "judge")
-PANEL = Decision(
-    JUDGE.prompt,
-    lambda task: JudgementReply,
-    lambda state, settings: fit_record(state["claim"], state["task"], (), (), settings.panel_tokens)[0],
-    around=1200,
-)
-"""The smallest call of a judge: the claim with an empty record. Ceilings reserve the budget for this call."""
+class ConsistencyReply(Reply):
+    """How consistently each counsel argued when the sides were switched, from 0 to 10."""
+
+    contradictions: Texts
+    plaintiff_counsel: Ten
+    defense_counsel: Ten
+    overall: Ten
 
 
-@with_parameters(turns="the turns of the whole trial; the premises and both debates are shown.")
-async def analyse_consistency(
-    claim: str, task: Task, turns: Sequence[Turn], model: Speaker | BaseChatModel, *, prompt: str = ANALYSE.prompt
-) -> ConsistencyReply:
-    """Scores of how consistently each counsel argued in both debates, for opposite sides (PROClaim, section 2.7)."""
-    debates = {"first_debate": show_debate(turns, "primary"), "second_debate": show_debate(turns, "switched")}
-    return await ANALYSE.ask(model, common_values(claim, task, premises_of(turns)) | debates, prompt)
+class Consistency(Started):
+    """How consistently the counsel argued."""
+
+    step: Literal["analyse"]
+    contradictions: list[str] | None
+    plaintiff_counsel: float | None
+    defense_counsel: float | None
+    overall: float | None
+    outcome: str
 
 
-@with_parameters(
-    turns="the turns of the whole trial.",
-    evidence="all evidence, with its rulings.",
-    most_tokens="the limit of the record in tokens (estimated); uncited exhibits are left out first.",
-    persona="the judge's persona.",
-)
-async def judge_record(
-    claim: str,
-    task: Task,
-    turns: Sequence[Turn],
-    evidence: Sequence[Evidence],
-    model: Speaker | BaseChatModel,
-    *,
-    most_tokens: int = 48_000,
-    persona: str | None = None,
-    prompt: str = JUDGE.prompt,
-) -> JudgementReply:
-    """One judge's ``reason``, scores and ``verdict`` from the record of a trial (PROClaim, section 2.8)."""
-    values, _ = fit_record(claim, task, turns, evidence, most_tokens)
-    return await JUDGE.ask(model, values | {"persona": show_persona(persona)}, prompt)
-
-
-# --- nodes ------------------------------------------------------------------------------------------------------------
+@tells(Consistency)
+def tell_consistency(turn: Turn, known: Known) -> Iterator[Said]:
+    """How consistently each counsel argued, and their contradictions."""
+    if turn["overall"] is None:
+        yield Said("overall", "finds", outcome=outcome_of(turn))
+        return
+    counsel = ", ".join(f"the {side}'s counsel {turn[f'{side}_counsel']:.1f}" for side in SIDES)
+    yield Said("overall", "finds", f"consistency {turn['overall']:.1f} of 10 ({counsel})", kind="finding")
+    for one in turn["contradictions"] or []:
+        yield Said("overall", "finds", f"a contradiction: {one}")
 
 
 def analyse_node() -> Node:
-    """Adds the analyser's turn with its scores of consistency.
+    """Adds the analyser's turn with its scores of how consistently each counsel argued, for opposite sides (2.7).
 
     Reads: claim, task, turns and, if present, debater, rounds.
     """
-    return ANALYSE.node(
-        lambda state, speaker, settings: analyse_consistency(state["claim"], state["task"], state["turns"], speaker),
-        turn_starter(ANALYSE.role, "analyse", "panel"),
+    return speaker_node(
+        "proclaim/analyse",
+        ConsistencyReply,
+        lambda state, settings: {
+            **case_values(state["claim"], state["task"], premises_of(state["turns"])),
+            "first_debate": show_debate(state["turns"], "primary"),
+            "second_debate": show_debate(state["turns"], "switched"),
+        },
+        turn_starter("analyser", "analyse", "panel"),
     )
+
+
+# --- the record -------------------------------------------------------------------------------------------------------
+
+DEBATE_NAMES = {"primary": "first", "switched": "second"}
+"""The names of the debates in the record, by their phase."""
+
+ALWAYS_WHOLE = ("first_debate", "second_debate", "retrieval", "critic", "reflections", "consistency")
+"""The parts of a record that are never shortened."""
+
+
+def panel_exhibits(evidence: Iterable[Evidence]) -> list[Evidence]:
+    """The panel's evidence: admitted pieces by weight, discoveries of the debates, then disputed pieces by weight."""
+    pieces = active_evidence(evidence)
+    # Pieces without a ruling count as disputed pieces with the weight 0.
+    disputed = [piece for piece in pieces if piece.get("status", "seed") in ("disputed", "seed")]
+    return on_record(pieces) + sorted(disputed, key=lambda piece: -piece.get("weight", 0.0))
+
+
+def fitting_exhibits(
+    pieces: Sequence[Evidence], cost: Callable[[Evidence], int], room: int, cited: Collection[str] = ()
+) -> tuple[list[Evidence], list[Evidence]]:
+    """The exhibits that fit into ``room`` tokens, and those left out: uncited ones first, each time the last one."""
+    total = sum(cost(piece) for piece in pieces)
+    left_out: set[str] = set()
+    from_the_end = list(reversed(pieces))
+    for piece in sorted(from_the_end, key=lambda piece: piece["id"] in cited):
+        if total <= room:
+            break
+        total -= cost(piece)
+        left_out.add(piece["id"])
+    return [p for p in pieces if p["id"] not in left_out], [p for p in pieces if p["id"] in left_out]
+
+
+def fit_record(
+    claim: str, task: Task, turns: Sequence[Turn], evidence: Sequence[Evidence], most_tokens: int
+) -> tuple[dict[str, str], list[Evidence]]:
+    """The values for a judge's prompt, and the exhibits left out to keep it below ``most_tokens`` (estimated)."""
+    values = case_values(claim, task, premises_of(turns))
+    parts = {
+        "first_debate": show_debate(turns, "primary"),
+        "second_debate": show_debate(turns, "switched"),
+        "retrieval": show_retrieval(turns),
+        "critic": show_critic(turns),
+        "reflections": show_reflections(turns),
+        "consistency": show_consistency(turns),
+    }
+    # Only exhibits are left out, so the record is longer if the other parts are.
+    room, cited = most_tokens - tokens_without_exhibits(parts), cited_ids(turns)
+    kept, left_out = fitting_exhibits(
+        panel_exhibits(evidence), lambda piece: count_tokens(show_exhibits([piece])), room, cited
+    )
+    cited_ones = ", ".join(piece["id"] for piece in left_out if piece["id"] in cited)
+    note = f"({len(left_out)} more are left out for the record's length; cited of these: {cited_ones or 'none'}.)"
+    exhibits = [show_exhibits(kept), *([note] if left_out else [])]
+    return values | parts | {"exhibits": "\n".join(exhibits)}, left_out
+
+
+def tokens_without_exhibits(values: Mapping[str, str]) -> int:
+    """The number of tokens (estimated) of the parts in `ALWAYS_WHOLE`."""
+    return sum(count_tokens(values[name]) for name in ALWAYS_WHOLE)
+
+
+def show_exhibits(pieces: Sequence[Evidence]) -> str:
+    """The text of exhibits, each with its status and, if it is known, its weight."""
+    return show_evidence(pieces, "(no exhibit is shown)", _status_attributes)
+
+
+def _status_attributes(piece: Evidence) -> dict[str, str]:
+    """The attributes of an exhibit's tag; without a ruling, the status is ``disputed``."""
+    status = piece.get("status", "seed")
+    weight = {"weight": f"{piece['weight']:.2f}"} if "weight" in piece else {}
+    return {"status": "disputed" if status == "seed" else status} | weight
+
+
+def show_debate(turns: Iterable[Turn], phase: str) -> str:
+    """The transcript of the debate in a phase, under a heading; empty if no such debate took place."""
+    debate = [turn for turn in turns if turn["phase"] == phase]
+    heading = f"The {DEBATE_NAMES[phase]} debate:"
+    return show_statements(statements(debate), heading, f"{heading}\n(nothing was said)" if debate else "")
+
+
+def show_retrieval(turns: Iterable[Turn]) -> str:
+    """The sides' searches during the debates, with one line for each search; empty if there were none."""
+    lines = [_search_line(turn) for turn in turns if turn["step"] == "discover"]
+    return _block("How the two sides looked for more evidence:", "retrieval", lines)
+
+
+def _search_line(turn: Turn) -> str:
+    scores = turn.get("scores", {})
+    novelty = "" if scores.get("novelty") is None else f", mean novelty {scores['novelty']:.2f}"
+    formulated = turn.get("formulated")
+    refined = "" if formulated in (None, turn.get("query")) else f" (asked for as: {formulated})"
+    if turn.get("retrieval") == "failed":
+        return f"{_round_text(turn)}, {turn['side']}: {turn.get('query')}{refined}: the sources could not be searched"
+    found = f"{len(turn.get('evidence_ids', []))} found, {len(turn.get('joined', []))} joined the record{novelty}"
+    end = f"; the side's search ended there ({turn['ended']})" if turn.get("ended") else ""
+    return f"{_round_text(turn)}, {turn['side']}: {turn.get('query')}{refined}: {found}{end}"
+
+
+def show_critic(turns: Iterable[Turn]) -> str:
+    """The critic's scores of both sides in each round, and the premises it finds unresolved; empty without turns."""
+    lines = []
+    for turn in turns:
+        if turn["step"] == "critique":
+            lines += [f"{_round_text(turn)}, {side}: {_scores_text(turn.get(side))}" for side in SIDES]
+            unresolved = "; ".join(turn.get("unresolved_premises") or [])
+            lines += [f"{_round_text(turn)}, open: {unresolved}"] if unresolved else []
+    return _block("The critic's scores, from 0 to 1:", "critic", lines)
+
+
+def _scores_text(scores: Mapping[str, Any] | None) -> str:
+    if scores is None:
+        return "not scored"
+    numbers = ", ".join(f"{name} {scores[name]:.2f}" for name in ("logic", "evidence", "rebuttal"))
+    return f"{numbers}. {scores['reason']}"
+
+
+def show_reflections(turns: Iterable[Turn]) -> str:
+    """The reflection score of each side in each round; empty if no side reflected."""
+    lines = []
+    for turn in turns:
+        if turn["step"] == "reflect":
+            score = turn.get("scores", {}).get("reflection")
+            shown = "not scored" if score is None else f"{score:.2f}"
+            lines.append(f"{_round_text(turn)}, {turn['side']}: {shown}")
+    return _block("How each side rates its own case, from 0 to 1:", "reflections", lines)
+
+
+def show_consistency(turns: Iterable[Turn]) -> str:
+    """The analyser's findings on consistency; empty if the analyser had no turn."""
+    found = next((turn for turn in turns if turn["step"] == "analyse"), None)
+    if found is None:
+        return ""
+    if found.get("overall") is None:
+        return "How consistently the counsel argued when they changed sides is not known."
+    lines = [
+        f"{found['plaintiff_counsel']:g} for the counsel who spoke for the plaintiff first, "
+        f"{found['defense_counsel']:g} for the other counsel, {found['overall']:g} overall",
+        *(f"Contradiction: {text}" for text in found["contradictions"] or []),
+    ]
+    return _block("How consistently the counsel argued when they changed sides, from 0 to 10:", "consistency", lines)
+
+
+def _round_text(turn: Turn) -> str:
+    return f"{DEBATE_NAMES[turn['phase']]} debate, round {turn['round']}"
+
+
+def _block(heading: str, tag: str, lines: Sequence[str]) -> str:
+    """Lines in a tag, under a heading; empty if there are no lines."""
+    single = (" ".join(line.splitlines()) for line in lines)  # so that a model's text cannot add a line
+    return f"{heading}\n{as_data(tag, chr(10).join(single))}" if lines else ""
 
 
 def compile_record_node() -> Node:
@@ -203,32 +373,6 @@ def compile_record_node() -> Node:
     return Node(step)
 
 
-def judge_record_node() -> Node:
-    """Writes a judge's reason, scores and verdict into the judge's turn.
-
-    Reads: claim, task, evidence, heard, debater, turns.
-    """
-    return JUDGE.node(
-        lambda state, speaker, settings: judge_record(
-            state["claim"],
-            state["task"],
-            state["heard"],
-            state["evidence"],
-            speaker,
-            most_tokens=settings.panel_tokens,
-            persona=state["debater"].get("persona"),
-        ),
-        shown=exhibits_within_limit,
-    )
-
-
-def exhibits_within_limit(state: TrialState, settings: Any) -> list[Evidence]:
-    """The exhibits that judges read: those that fit into a record of `panel_tokens`."""
-    _, left = fit_record(state["claim"], state["task"], state["heard"], state["evidence"], settings.panel_tokens)
-    unread = {piece["id"] for piece in left}
-    return [piece for piece in panel_exhibits(state["evidence"]) if piece["id"] not in unread]
-
-
 def speakers_sharing_a_model(settings: Any) -> list[str]:
     """The critic, if its model is a counsel's, and the judges whose model is a counsel's or another judge's."""
     argued = {choose_model(settings, side).model for side in SIDES}
@@ -236,6 +380,61 @@ def speakers_sharing_a_model(settings: Any) -> list[str]:
     times = Counter(judges.values())
     same = [name for name, model in judges.items() if model in argued or times[model] > 1]
     return [*(["critic"] if choose_model(settings, "critic").model in argued else []), *same]
+
+
+# --- judges -----------------------------------------------------------------------------------------------------------
+
+_VERDICT_TASK = make_task(labels=VERDICTS)
+
+
+def _normalise_verdict(value: Any) -> Any:
+    """A verdict in the spelling of `VERDICTS`; other values are returned unchanged."""
+    return (isinstance(value, str) and read_answer(_VERDICT_TASK, value)) or value
+
+
+class JudgementReply(Reply):
+    """One judge's findings, scores from 0 to 10, and verdict."""
+
+    reason: Text
+    evidence_strength: Ten
+    argument_validity: Ten
+    scientific_reliability: Ten
+    verdict: Annotated[Verdict, BeforeValidator(_normalise_verdict)]
+
+
+class PanelVote(Started):
+    """A panel judge's scores and verdict."""
+
+    step: Literal["judge"]
+    evidence_strength: float | None
+    argument_validity: float | None
+    scientific_reliability: float | None
+    verdict: str | None
+    reason: str | None
+    outcome: str
+
+
+@tells(PanelVote, late=True)
+def tell_panel_vote(turn: Turn, known: Known) -> Iterator[Said]:
+    """The judge's verdict and scores."""
+    if turn["verdict"] is None:
+        yield Said("verdict", "decides", kind="verdict", outcome=outcome_of(turn))
+        return
+    evidence, arguments, reliability = (round(turn[quality] or 0, 1) for quality in QUALITIES)
+    scores = f"evidence {evidence:g}, arguments {arguments:g}, reliability {reliability:g}"
+    text = f"{turn['verdict']} ({scores} of 10)"
+    yield Said("verdict", "decides", text, turn["reason"], "verdict", answer=turn["verdict"])
+
+
+JUDGE = "proclaim/judge"
+"""The prompt of the judges."""
+PANEL = Decision(
+    JUDGE,
+    lambda task: JudgementReply,
+    lambda state, settings: fit_record(state["claim"], state["task"], (), (), settings.panel_tokens)[0],
+    around=1200,
+)
+"""The smallest call of a judge: the claim with an empty record. Ceilings reserve the budget for this call."""
 
 
 def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
@@ -247,7 +446,7 @@ def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
         settings: settings with ``judges``.
     """
     return [
-        send_to_speaker(
+        to_speaker(
             to,
             state,
             speaker_declaration(judge),
@@ -257,6 +456,60 @@ def to_judges(to: str, state: TrialState, settings: Any) -> list[Send]:
         )
         for judge in settings.judges
     ]
+
+
+def judge_record_node() -> Node:
+    """Writes a judge's reason, scores and verdict into the judge's turn.
+
+    Reads: claim, task, evidence, heard, debater, turns.
+    """
+
+    def values(state: TrialState, settings: TrialSettings) -> dict[str, str]:
+        most = settings.panel_tokens
+        record, _ = fit_record(state["claim"], state["task"], state["heard"], state["evidence"], most)
+        return record | {"persona": show_persona(state["debater"].get("persona"))}
+
+    return speaker_node(JUDGE, JudgementReply, values, shown=exhibits_within_limit)
+
+
+async def judge_record(
+    claim: str,
+    task: Task,
+    turns: Sequence[Turn],
+    evidence: Sequence[Evidence],
+    model: Speaker | BaseChatModel,
+    *,
+    most_tokens: int = 48_000,
+    persona: str | None = None,
+    prompt: str = JUDGE,
+) -> JudgementReply:
+    """One judge's ``reason``, scores and ``verdict`` from the record of a trial (PROClaim, section 2.8).
+
+    Args:
+        claim: the claim of the trial.
+        task: the form of an answer.
+        turns: the turns of the whole trial.
+        evidence: all evidence, with its rulings.
+        model: the model that is called.
+        most_tokens: the limit of the record in tokens (estimated); uncited exhibits are left out first.
+        persona: the judge's persona.
+        prompt: the prompt's name.
+
+    Raises:
+        UserError, WorldError, ReplyError: the call failed, or no reply could be used.
+    """
+    values, _ = fit_record(claim, task, turns, evidence, most_tokens)
+    return await as_speaker(model, "judge").ask(prompt, values | {"persona": show_persona(persona)}, JudgementReply)
+
+
+def exhibits_within_limit(state: TrialState, settings: Any) -> list[Evidence]:
+    """The exhibits that judges read: those that fit into a record of `panel_tokens`."""
+    _, left = fit_record(state["claim"], state["task"], state["heard"], state["evidence"], settings.panel_tokens)
+    unread = {piece["id"] for piece in left}
+    return [piece for piece in panel_exhibits(state["evidence"]) if piece["id"] not in unread]
+
+
+# --- the decision -----------------------------------------------------------------------------------------------------
 
 
 def decide_node() -> Node:
@@ -269,7 +522,7 @@ def decide_node() -> Node:
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         judged = [turn for turn in state["turns"] if turn["step"] == "judge"]
-        decided = panel_verdict([turn.get("verdict") for turn in judged])  # type: ignore[misc]
+        decided = panel_verdict([turn.get("verdict") for turn in judged])
         if decided is None:
             raise no_verdict_error(judged)
         labels = verdict_labels(state["task"], run.settings.verdict_labels)
@@ -371,8 +624,8 @@ def panel_report(judged: Sequence[Turn], decided: PanelVerdict) -> dict[str, Any
         "unanimous": len({turn["verdict"] for turn in given}) == 1,
         "tied": decided.tied,
         "agreement": sum(pairs) / len(pairs) if pairs else None,
-        "means": mean_scores(given),  # type: ignore[arg-type]
-        "spread": {name: _spread([turn[name] for turn in given]) for name in QUALITIES},  # type: ignore[literal-required]
+        "means": mean_scores(given),
+        "spread": {name: _spread([turn[name] for turn in given]) for name in QUALITIES},
         "dissent": [
             {"agent": turn["agent"], "verdict": turn["verdict"], "reason": turn["reason"]}
             for turn in given

@@ -21,8 +21,6 @@ from string import Formatter
 from typing import Any
 
 from moot.graphs.proclaim import ProclaimSettings, graph
-from moot.nodes._trial import critique, discovery, hearing, negotiation, panel
-from moot.nodes._trial.step import Step
 from moot.prompts import load
 from moot.retrievers import index_passages, read_passages
 
@@ -73,14 +71,22 @@ async def trial(_: int) -> dict[str, Any]:
 
 ABSTRACTS = SHARED / "data/corpus/check_covid.jsonl"
 ABSTRACT_RULES = Path(__file__).with_name("trial_rules.json")
-STEPS = [
-    s
-    for module in (critique, discovery, hearing, negotiation, panel)
-    for s in vars(module).values()
-    if isinstance(s, Step)
-]
+ROLES = {
+    **dict.fromkeys(("challenge", "gap", "argue", "request_expert", "reflect"), "counsel"),
+    **dict.fromkeys(("refine", "rule_on_expert", "close"), "court"),
+    "premises": "miner",
+    "stance_queries": "negotiator",
+    "weigh": "arbiter",
+    "query": "retrieval",
+    "testify": "expert",
+    "critique": "critic",
+    "analyse": "analyser",
+    "judge": "judge",
+}
+"""The role of each step, which has the name of its prompt."""
 WORDS = {
-    step: [part.strip() for part, *_ in Formatter().parse(load(step.prompt).replace("\n---\n", "\n"))] for step in STEPS
+    step: [part.strip() for part, *_ in Formatter().parse(load(f"proclaim/{step}").replace("\n---\n", "\n"))]
+    for step in ROLES
 }
 """The fixed words of the prompt of each step."""
 CLAIM_ON_COVID = (
@@ -131,7 +137,7 @@ def common_prefix_length(one: str, other: str) -> int:
     return low
 
 
-def step_of(prompt: str) -> Step[Any]:
+def step_of(prompt: str) -> str:
     """The step whose fixed words a prompt contains in order; if several match, the step with the most fixed text.
 
     Raises:
@@ -162,7 +168,7 @@ def print_report(prompts: Sequence[str]) -> None:
     for i, prompt in enumerate(prompts):
         step = step_of(prompt)
         known = max((common_prefix_length(prompt, before) for before in prompts[:i]), default=0)
-        row = tokens.setdefault((step.role or "counsel", step.prompt.partition("/")[2]), [0, 0, 0])
+        row = tokens.setdefault((ROLES[step], step), [0, 0, 0])
         row[:] = row[0] + 1, row[1] + len(prompt) / 4, row[2] + (len(prompt) - known) / 4
     print(f"{'role':12s} {'step':16s} {'calls':>5s} {'prompt tokens':>13s} {'outside of a prefix':>19s}")
     total = [sum(column) for column in zip(*tokens.values(), strict=True)]

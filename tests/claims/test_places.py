@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.nodes._claims.places import count_words, parts_of, place_in, score_of, vocabulary, words_filled_in
+from moot.nodes._claims.places import count_words, parts_of, place_in, vocabulary, words_filled_in
 from moot.nodes._claims.state import Section
+from moot.nodes._claims.steps import score_of
 from moot.nodes._texts.quotes import fold_quote
 
 TEXT = "The Norwick council approved 12,000 flats in March 2019. It rejected none of the bids, Ann Lee's either."

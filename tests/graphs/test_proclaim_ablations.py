@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 from moot.graphs.proclaim import ProclaimSettings, graph
-from moot.nodes._trial.record import fit_record
+from moot.nodes._trial.panel import fit_record
 
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import Rule, rule

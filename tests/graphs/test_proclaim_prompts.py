@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from moot.nodes._trial.counsel import show_record
-from moot.nodes._trial.record import fit_record
+from moot.nodes._trial.courtroom import show_record
+from moot.nodes._trial.panel import fit_record
 from moot.retrievers import Evidence
 
 from tests.benchmarks.trial import common_prefix_length

@@ -77,7 +77,7 @@ OUTCOMES = {
     "Judgement": "answer", "Review": "comment", "PeerScore": "score", "QueriesReview": "queries",
     "PremisesReview": "proposed", "EvidenceReview": "struck", "Remark": "remark", "VerdictReview": "question",
     "Premises": "premises", "StanceQueries": "challenging_query", "SeedRetrieval": "retrieval",
-    "PremiseRetrieval": "retrieval", "SideRetrieval": "retrieval", "Challenge": "challenges",
+    "PremiseRetrieval": "retrieval", "SideRetrieval": "retrieval", "Challenges": "challenges",
     "Weighing": "credibility", "Discovery": "ended", "Argument": "argument", "ExpertRequest": "needed",
     "ExpertRuling": "granted", "Testimony": "testimony", "Reflection": "rebuttal", "Critique": "debate_resolved",
     "Closing": "close", "Consistency": "overall", "PanelVote": "verdict",

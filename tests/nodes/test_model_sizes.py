@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes._cortex.trust import credibilities
+from moot.nodes._cortex.debating_graph import credibilities
 from moot.nodes._models.chat_models import EMBEDDED
 from moot.nodes._models.sizes import BY_NAME, ENTRIES, Size, entry_of, fold_name, size_of
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from moot.nodes._models.contexts import bytes_of
 from moot.nodes._texts.shorten import ShortenedTexts, cited_in, drop_elements, shorten
 from moot.nodes._texts.show import show_evidence, show_history, show_pool
-from moot.nodes._trial.counsel import show_statements
-from moot.nodes._trial.record import show_critic
+from moot.nodes._trial.courtroom import show_statements
+from moot.nodes._trial.panel import show_critic
 from moot.prompts import as_data, fill
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import make_evidence

@@ -16,7 +16,7 @@ from moot.nodes._models.reply_parsing import read_reply
 from moot.nodes._steps.retrieving import KeywordsReply
 from moot.nodes._texts.replies import QueryReply, SummaryReply
 from moot.nodes._texts.thoughts import MARKS, without_thoughts
-from moot.nodes._trial.replies import JudgementReply
+from moot.nodes._trial.panel import JudgementReply
 
 from tests.conftest import StartStub, reading_demo
 from tests.core.raw import REPLY, answer, raw_server, respond_with

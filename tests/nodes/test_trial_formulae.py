@@ -9,11 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._records.entries import Turn
-from moot.nodes._trial.admissibility import evidence_weight, rank_by_weight, ruling
-from moot.nodes._trial.courtroom import values_by_round
-from moot.nodes._trial.novelty import novelties, novelty, redundant_share, relevance_gain, retrieval_end
-from moot.nodes._trial.record import panel_exhibits
-from moot.nodes._trial.stopping import is_exhausted, is_plateau, reflection_score, reflection_total, stop_reason
+from moot.nodes._trial.courtroom import rank_by_weight
+from moot.nodes._trial.critique import (
+    is_exhausted,
+    is_plateau,
+    reflection_score,
+    reflection_total,
+    stop_reason,
+    values_by_round,
+)
+from moot.nodes._trial.discovery import novelties, novelty, redundant_share, relevance_gain, retrieval_end
+from moot.nodes._trial.negotiation import evidence_weight, ruling
+from moot.nodes._trial.panel import panel_exhibits
 from moot.retrievers import Evidence, make_evidence
 from moot.retrievers._evidence import Standing
 

@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes._trial.record import fitting_exhibits, panel_exhibits
+from moot.nodes._trial.panel import fitting_exhibits, panel_exhibits
 from moot.retrievers import Evidence, make_evidence
 from moot.retrievers._evidence import Standing, merge_evidence
 

@@ -15,15 +15,9 @@ from moot.nodes._trial.confidence import (
     VERDICTS,
     Verdict,
 )
-from moot.nodes._trial.panel import answer_for, verdict_labels
-from moot.nodes._trial.replies import (
-    AdmissibilityReply,
-    ConsistencyReply,
-    CritiqueReply,
-    JudgementReply,
-    PremisesReply,
-    ReflectionReply,
-)
+from moot.nodes._trial.critique import CritiqueReply, ReflectionReply
+from moot.nodes._trial.negotiation import AdmissibilityReply, PremisesReply
+from moot.nodes._trial.panel import ConsistencyReply, JudgementReply, answer_for, verdict_labels
 from pydantic import ValidationError
 
 from tests.each import each

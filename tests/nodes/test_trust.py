@@ -9,21 +9,25 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.nodes._cortex.debating_graph import History, first_history, next_round, pair, peer_means
-from moot.nodes._cortex.trust import (
+from moot.nodes._cortex.debating_graph import (
     PRUNING_RULES,
     THRESHOLDS,
     Evaluation,
     Graph,
+    History,
     Opponents,
     Pruning,
     Weights,
     agents_heard,
     credibilities,
     credibility,
+    first_history,
     intimacy,
     loss,
     mean_similarity,
+    next_round,
+    pair,
+    peer_means,
     recalibrate_confidence,
     reliability,
     self_orientation,
@@ -59,17 +63,17 @@ def test_the_first_round_matches_the_worked_example() -> None:
     assert kept_edges == {"1": ["3"], "2": ["3"], "3": ["2"]}
     assert history == near(
         {
-            "confidence": {"1": 0.8, "2": 0.6, "3": 0.3},
+            "recalibrated": {"1": 0.8, "2": 0.6, "3": 0.3},
             "reliability": {"1": 0.8, "2": 0.6, "3": 0.3},
             "similarity": {"1|2": 0.9, "1|3": 0.5, "2|3": 0.1},
-            "kept": {"1": 0, "2": 1, "3": 2},
+            "participation": {"1": 0, "2": 1, "3": 2},
         }
     )
 
 
 def test_the_second_round_matches_the_worked_example() -> None:
     history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES).history
-    assert [self_orientation(2, 3, history["kept"][a]) + 1 for a in "123"] == [3, 2, 1]
+    assert [self_orientation(2, 3, history["participation"][a]) + 1 for a in "123"] == [3, 2, 1]
     history = json.loads(json.dumps(history))  # as a checkpointer stores it
     weights, kept_edges, history = next_round(history, 2, **ROUND_2, credibilities=ONES)
     assert weights == near(
@@ -79,10 +83,10 @@ def test_the_second_round_matches_the_worked_example() -> None:
     assert kept_edges == {"1": ["3"], "2": ["3"], "3": ["2"]}
     assert history == near(
         {
-            "confidence": {"1": 0.5, "2": 0.8, "3": 0.6},
+            "recalibrated": {"1": 0.5, "2": 0.8, "3": 0.6},
             "reliability": {"1": 0.65, "2": 0.7, "3": 0.45},
             "similarity": {"1|2": 0.8, "1|3": 0.4, "2|3": 0.2},
-            "kept": {"1": 0, "2": 2, "3": 4},
+            "participation": {"1": 0, "2": 2, "3": 4},
         }
     )
 
@@ -309,13 +313,13 @@ def test_an_agent_without_an_answer_keeps_its_last_values() -> None:
     """In round 1 there are no last values, so default values are used."""
     silent: dict[str, Any] = {"confidences": {"1": 0.9, "2": 0.7, "3": None}, "similarities": {"1|2": 0.9}}
     weights, _, history = next_round(first_history(), 1, **silent, credibilities=ONES)
-    assert history["confidence"]["3"] == 0.3
+    assert history["recalibrated"]["3"] == 0.3
     assert history["similarity"] == {"1|2": 0.9, "1|3": 1.0, "2|3": 1.0}
     assert weights["1"] == near({"2": 0.06, "3": 0.0})
     assert weights["3"] == {"1": 0.0, "2": 0.0}
     history = next_round(first_history(), 1, **ROUND_1, credibilities=ONES).history
     later = next_round(history, 2, **silent, credibilities=ONES).history
-    assert later["confidence"]["3"] == 0.3
+    assert later["recalibrated"]["3"] == 0.3
     assert later["similarity"] == near({"1|2": 0.9, "1|3": 0.5, "2|3": 0.1})
 
 
@@ -394,7 +398,7 @@ def test_the_graph_of_any_debate_keeps_its_invariants(
                 assert set(weights[j]) == set(agents) - {j}
             for i in kept_edges[j]:
                 times_kept[i] += 1
-        assert history["kept"] == times_kept
+        assert history["participation"] == times_kept
         assert all(self_orientation(d + 1, len(agents), p) >= 0 for p in times_kept.values())
         history = json.loads(json.dumps(history))
 

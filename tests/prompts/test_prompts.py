@@ -15,12 +15,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.core.endpoint import Endpoint
+from moot.graphs.proclaim import ProclaimSettings
+from moot.nodes import (
+    analyse_node,
+    argue_node,
+    challenge_node,
+    court_node,
+    critique_node,
+    discovery_query_node,
+    gap_node,
+    judge_record,
+    judge_record_node,
+    premises_node,
+    refine_node,
+    reflect_node,
+    request_expert_node,
+    rule_on_expert_node,
+    stance_queries_node,
+    weigh_exhibit_node,
+)
+from moot.nodes import testify_node as expert_node  # pytest would collect a name that begins with test
 from moot.nodes._cortex.similarity import rate_similarity
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.fake import FakeChatModel, draw
+from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._react.tool_agent import show_steps
 from moot.nodes._records.entries import Turn
+from moot.nodes._runtime.node import NodeContext
 from moot.nodes._runtime.turns import Citation
 from moot.nodes._steps.agreeing import all_agree
 from moot.nodes._steps.compare import same_meaning
@@ -39,12 +61,7 @@ from moot.nodes._texts.demonstrations import demonstrations
 from moot.nodes._texts.replies import Reply, reply_schema
 from moot.nodes._texts.show import show_claim, show_given, show_groups, show_heard, show_why
 from moot.nodes._texts.task import make_task, wording
-from moot.nodes._trial.counsel import statements
-from moot.nodes._trial.critique import critique, reflect, whether_to_close
-from moot.nodes._trial.discovery import query_for, refine_query, state_gap
-from moot.nodes._trial.hearing import argue, give_testimony, request_expert, rule_on_expert
-from moot.nodes._trial.negotiation import challenge, mine_premises, stance_queries, weigh_evidence
-from moot.nodes._trial.panel import analyse_consistency, judge_record
+from moot.nodes._trial.courtroom import statements
 from moot.prompts import as_data, fill, load
 from moot.prompts._files import placeholders
 from moot.retrievers import Evidence
@@ -82,6 +99,20 @@ class Recorder(Speaker):
             return cast(R, reply.model_construct(answer=self.text, rationale=PLAIN))
         schema = reply_schema(reply)
         return reply.model_validate(draw(schema, random.Random(1), schema.get("$defs", {})))
+
+
+class RecordedRun(NodeContext):
+    """The context of a node whose speakers are all the same recorder."""
+
+    def __init__(self, settings: Any, recorder: Recorder) -> None:
+        super().__init__(settings, Ledger())
+        self.recorder = recorder
+
+    async def speaker(self, role: str, own: Any = None, seed: int | None = None, *, sample: int = 1) -> Speaker:
+        return self.recorder
+
+    async def speaker_of(self, debater: Mapping[str, Any]) -> Speaker:
+        return self.recorder
 
 
 class Flat:
@@ -222,30 +253,29 @@ async def record_many_agents(given: Material, recorder: Recorder) -> None:
 
 async def record_trial(given: Material, recorder: Recorder) -> None:
     """Record every prompt of PROClaim."""
-    text, evidence = given.text, given.evidence
-    case = (text, TASK, [text])
-    turns = trial_turns(given)
-    shown_statements = statements(turns)
+    text, turns = given.text, trial_turns(given)
     pieces: list[Evidence] = [
-        {**evidence[0], "status": "admitted", "weight": 0.5},
-        {**evidence[0], "id": "ev-2", "status": "disputed", "weight": 0.2},
+        {**given.evidence[0], "status": "admitted", "weight": 0.5},
+        {**given.evidence[0], "id": "ev-2", "status": "disputed", "weight": 0.2},
     ]
-    await mine_premises(text, TASK, recorder)
-    await stance_queries(text, TASK, recorder)
-    await challenge(*case, evidence, recorder, side="plaintiff")
-    await weigh_evidence(*case, evidence[0], recorder, challenges=[text])
-    await state_gap(*case, pieces, shown_statements, recorder, side="defense")
-    await query_for(text, TASK, shown_statements, [text, text], recorder)
-    await refine_query(*case, text, recorder)
-    await argue(*case, pieces, shown_statements, recorder, side="defense", advice=[text])
-    await request_expert(*case[:2], shown_statements, recorder, side="plaintiff")
-    await rule_on_expert(*case[:2], shown_statements, recorder, side="plaintiff", expertise=text, reason=text)
-    await give_testimony(*case[:2], pieces, shown_statements, recorder, expertise=text, reason=text)
-    await reflect(*case, shown_statements, shown_statements, recorder, side="plaintiff")
-    await critique(*case, pieces, shown_statements, recorder)
-    await whether_to_close(*case, shown_statements, recorder)
-    await analyse_consistency(text, TASK, turns, recorder)
+    debater = {"name": "defense", "need": text, "advice": [text], "flaws": [text], "stance": text, "persona": text}
+    state: dict[str, Any] = {"claim": text, "task": TASK, "premises": [text], "phase": "primary", "debater": debater}
+    own: dict[str, Any] = {**given.turn, "role": "defense", "side": "defense", "query": text, "gap": text}
+    own |= {"expertise": text, "reason": text}
+    state |= {"evidence": pieces, "heard": statements(turns), "turns": [own]}
+    challenge: dict[str, Any] = {"evidence_ids": ["ev-1"], "challenges": [{"evidence_id": "ev-1", "reason": text}]}
+    run = RecordedRun(ProclaimSettings(), recorder)
+    for node in (premises_node, stance_queries_node, challenge_node, gap_node, discovery_query_node, refine_node):
+        await node().step(state, run)
+    for node in (argue_node, request_expert_node, rule_on_expert_node, expert_node, reflect_node):
+        await node().step(state, run)
+    await weigh_exhibit_node().step({**state, "evidence": given.evidence, "heard": [challenge]}, run)
+    for node in (critique_node, court_node, analyse_node):
+        await node().step({**state, "turns": turns}, run)
+    await judge_record_node().step({**state, "heard": turns}, run)
+    by_node = recorder.recorded.pop()
     await judge_record(text, TASK, turns, pieces, recorder, persona=text)
+    assert recorder.recorded[-1] == by_node
 
 
 def trial_turns(given: Material) -> list[Turn]:

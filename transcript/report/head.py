@@ -21,7 +21,6 @@ from moot.nodes._texts.verdict import (
 )
 from moot.transcript.end import is_tied, no_verdict_reason
 from moot.transcript.line import list_of
-from moot.transcript.panel import panel_votes_in_words
 from moot.transcript.report.codes import (
     ANSWERS,
     FINDINGS,
@@ -34,6 +33,7 @@ from moot.transcript.report.codes import (
 )
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import SourceQuote, Sources, plain, title_of
+from moot.transcript.trial import panel_votes_in_words
 
 OPPOSED = ("proclaim", "tit_for_tat")
 """Systems in which an agent is told to argue against the claim or against the other agent's answer."""
