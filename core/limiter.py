@@ -31,6 +31,8 @@ LONGEST_PAUSE = 16.0
 """The longest pause, in seconds, after a refusal without Retry-After."""
 LONGEST_INTERVAL = 4.0
 """The longest time, in seconds, between the starts of two calls that `Places` asks for, if calls take less time."""
+FREE_PERIODS = 8
+"""For how many periods the number of calls is not reduced after it was found that load does not cause the refusals."""
 
 
 class Places:
@@ -44,19 +46,15 @@ class Places:
         self.latency = 0.25  # the average duration of an accepted call; a guess until a call is accepted
         # When a call was last accepted, or when the first call was sent after none was in flight.
         self.accepted_at = 0.0
-        self._known = False  # whether the latency is measured
         self._in_flight = 0
         self._last_end = self._closed_until = 0.0
-        self._share = 0.0  # the share of refusals for which the places were first reduced
-        self._good = 0  # number of periods in a row with few refusals
-        self._unlimited = 1  # for how many periods the places were last unlimited
-        self._skipped = 0  # how many of them are left
+        self._share = math.inf  # the share of refusals before the places were reduced; infinite if they are not
+        self._free = 0  # periods left of `FREE_PERIODS`
         self._begin(0.0)
 
     def _begin(self, now: float) -> None:
         """Begins a period."""
-        self._begun, self._ended, self._refused = now, 0, 0
-        self._seconds = -self._in_flight * now  # `+ self._in_flight * now`: seconds of calls that were not refused
+        self._begun, self._ended, self._refused, self._accepted = now, 0, 0, 0
 
     def begin(self, now: float) -> None:
         """Begins to count when a call arrives while no other waits or is in flight."""
@@ -71,50 +69,41 @@ class Places:
             self._begun += max(0.0, min(now, closed_until) - self._last_end)
         self._closed_until = closed_until
         self._in_flight += 1
-        self._seconds -= now
 
     def end(self, started: float, now: float, refused: bool | None) -> None:
         """Records the end of a call; ``refused`` is None if neither a reply nor a refusal came."""
         self._in_flight -= 1
         self._last_end = now
-        self._seconds += max(started, self._begun) if refused else now
         if refused is None:
             return
         if not refused:
+            self._accepted += 1
             self.accepted_at = now
-            self.latency += (now - started - self.latency) / (8 if self._known else 1)
-            self._known = True
+            self.latency += (now - started - self.latency) / 8
         if started > self._begun:
             self._ended += 1
             self._refused += refused
             # A period lasts about two round trips.
             enough = max(16, 2 * self._in_flight)
             if self._ended >= enough and self._ended - self._refused >= 3 and now - self._begun >= 2 * self.latency:
-                self._adapt((self._seconds + self._in_flight * now) / (now - self._begun))
+                self._adapt(self._accepted / (now - self._begun) * self.latency)  # Little's law
                 self._begin(now)
 
     def _adapt(self, accepted: float) -> None:
         """Changes the places at the end of a period; ``accepted`` is the average number of accepted calls in flight."""
-        share, good = self._refused / self._ended, self._good
+        share = self._refused / self._ended
         # A refusal with a wait stops all calls, so none is tolerated.
         if share <= (0.0 if self._closed_until > self._begun else 0.2):
-            self._good, self._unlimited = (good + 1 if share <= 0.1 else 1), 1
-            # Each further period with few refusals increases the places faster.
-            self.most *= 1 + 0.02 * self._good**2
-            if self.most > 2 * accepted + 8:
-                self.most = math.inf
-            return
-        self._good = 0
-        if self._skipped:
-            self._skipped -= 1
-        elif self.most == math.inf or good:
-            # This fits limits of concurrent calls and of calls per second. The next period shows whether it helps.
-            self._share, self.most = share, 1.1 * accepted
+            self._share = math.inf
+            self.most = 1.1 * self.most if 1.1 * self.most <= 2 * accepted + 8 else math.inf
+        elif self._free:
+            self._free -= 1
         elif share < 0.6 * self._share:
+            # This fits limits of concurrent calls and of calls per second. The next period shows whether it helps.
+            self._share = share if self._share == math.inf else self._share
             self.most = 1.1 * accepted
         else:  # fewer calls were refused almost as often, so their number was not the cause
-            self._unlimited *= 2
-            self.most, self._skipped = math.inf, self._unlimited
+            self.most, self._share, self._free = math.inf, math.inf, FREE_PERIODS
 
     def interval(self) -> float:
         """Seconds between the starts of two calls."""

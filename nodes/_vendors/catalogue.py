@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Literal, TypedDict
 
 from moot.core.callers import CALLED_MODELS, check_called_model, variables_of
-from moot.core.endpoint import PROVIDERS, Endpoint, check_address, find_endpoint, replaying
+from moot.core.endpoint import PROVIDERS, Endpoint, Provider, check_address, find_endpoint, replaying
 from moot.core.errors import UserError, did_you_mean
 from moot.core.lazy import install_step
 
@@ -141,7 +141,8 @@ def providers_here() -> list[ProviderHere]:
             "why_not": unavailable_reason("embedded"),
         }
     ]
-    for name, found in {**PROVIDERS, **VENDORS}.items():
+    known: dict[str, Provider | Vendor] = {**PROVIDERS, **VENDORS}
+    for name, found in known.items():
         why_not = unavailable_reason(name)
         here.append({"provider": name, "title": found.title, "example": f"{name}:{found.example}", "why_not": why_not})
     return here
