@@ -134,27 +134,16 @@ def is_counted(call: Call) -> bool:
 def cost_of(calls: Iterable[Call], prices: Mapping[str, Price]) -> float | None:
     """The cost of calls, in USD; None if the tokens (`is_counted`) or the price of any call are unknown."""
     # Charges for failed attempts before a successful one are not included.
-    costs = [_cost(call, price_of(call["model"], prices)) for call in calls]
-    known = [cost for cost in costs if cost is not None]
-    return math.fsum(known) / MILLION if len(known) == len(costs) else None
-
-
-def _cost(call: Call, price: Price | None) -> float | None:
-    """A call's cost, in millionths of a USD; None if it is unknown."""
-    if not is_counted(call):
-        return None
-    if not tokens_of([call]):
-        return 0.0
-    if price is None:
-        return None
-    return sum(_costs_in_millionths(call["prompt_tokens"] or 0, call["completion_tokens"] or 0, price))
+    costs: list[float] = []
+    for call in calls:
+        price = price_of(call["model"], prices)
+        if not is_counted(call) or (price is None and tokens_of([call])):
+            return None
+        if price:
+            costs += costs_of(call["prompt_tokens"] or 0, call["completion_tokens"] or 0, price)
+    return math.fsum(costs)
 
 
 def costs_of(prompt_tokens: int, completion_tokens: int, price: Price) -> tuple[float, float]:
     """The cost of a prompt and the cost of its reply, in USD."""
-    prompt, reply = _costs_in_millionths(prompt_tokens, completion_tokens, price)
-    return prompt / MILLION, reply / MILLION
-
-
-def _costs_in_millionths(prompt_tokens: int, completion_tokens: int, price: Price) -> tuple[float, float]:
-    return prompt_tokens * price["input"], completion_tokens * price["output"]
+    return prompt_tokens * price["input"] / MILLION, completion_tokens * price["output"] / MILLION

@@ -5,10 +5,20 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
+from moot.core.errors import UserError
+from moot.evals._runs.run import open_spending
+
 from tests.commands import moot_process
 from tests.conftest import StartStub
 from tests.evals.test_runs import AT_ONCE, command, run_and_stop
 from tests.evals.test_solver import claims
+
+
+def test_a_damaged_file_of_spending_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "plan.spent").write_text("no JSON")
+    with pytest.raises(UserError, match="damaged"), open_spending(tmp_path / "plan.spent"):
+        pass
 
 
 def test_a_ceiling_of_calls_holds_over_killed_runs(start_stub: StartStub, tmp_path: Path) -> None:
