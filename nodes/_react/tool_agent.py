@@ -194,7 +194,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
                 return {}
             return {"turns": [_last_turn(message, state, speaker, run)]}
 
-        node = Node(step, "model", keeps_errors=True, in_debate=True)
+        node = Node(step, "model", keeps_errors=True)
         update = await node({**state, "turns": [new_turn(1, AGENT, ACT)]}, request.runtime)
         messages = update.pop("messages", None) or [AIMessage("")]  # a message without a tool call ends the loop
         return ExtendedModelResponse(ModelResponse(messages), Command(update=update))
@@ -210,7 +210,7 @@ class ToolAgentMiddleware(AgentMiddleware[ToolAgentState, Any, Any]):
             return await retrieve_node().step({**reader, "debater": debater}, run)
 
         runtime = Runtime(context=request.runtime.context, stream_writer=request.runtime.stream_writer)
-        node = Node(step, "tools", keeps_errors=True, in_debate=True)
+        node = Node(step, "tools", keeps_errors=True)
         update = await node({**state, "turns": [turn]}, runtime)
         update.setdefault("turns", [{**turn, "retrieval": "failed"}])
         result = ToolMessage(_result_text(update), name=call["name"], tool_call_id=call["id"])
