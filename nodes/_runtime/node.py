@@ -22,12 +22,12 @@ from moot.nodes._models.seeds import derived_seed
 from moot.nodes._models.session import Session, current_ceilings, current_session
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.spend import REPLY_TOKENS
+from moot.nodes._records.entries import PERSON
 from moot.nodes._runtime.budget import Decision, uncounted_error
 from moot.nodes._runtime.nesting import is_nested
 from moot.nodes._runtime.node_errors import StateKeys, missing_setting_error, missing_settings_error
 from moot.nodes._runtime.progress import begin_event, step_event
 from moot.nodes._runtime.settings import Settings, with_usual_model
-from moot.nodes._runtime.trace import has_single_turn, tag_turn
 from moot.retrievers import Retriever, open_encoder, open_retriever
 from moot.retrievers._encoders import Encoder
 from moot.retrievers._search import CORPUS_SOURCES, resolve
@@ -217,7 +217,6 @@ class Node:
         runtime.stream_writer(place)
         started = time.perf_counter()
         start_chain()
-        tag_turn(ledger)
         run = NodeContext(settings, ledger)
         embeddings.set(run.session.debate_ledger)
         replaying.set(run.session.use.mode == "replay")
@@ -286,7 +285,7 @@ class Node:
 def turn_location(state: Any) -> dict[str, Any]:
     """The position of a node in a debate, as fields of its `Ledger`: of its single turn, else the round and phase."""
     turns = state.get("turns") or []
-    if has_single_turn(state):
+    if "rounds" not in state and sum(turn.get("agent") != PERSON for turn in turns) == 1:
         return {key: turns[0].get(key) for key in ("phase", "round", "agent", "number")}
     if "phase" in state:
         # Plus 1, because a trial's ``rounds`` counts only rounds that have ended.
