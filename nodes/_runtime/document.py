@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -161,32 +164,42 @@ def count_rounds(turns: Sequence[Turn]) -> int:
 
 def usage(calls: Sequence[Call]) -> dict[str, Any]:
     """Calls and tokens, in total and by role; ``uncounted`` calls have no count of tokens."""
-
-    def total(counted: Sequence[Call]) -> dict[str, int]:
-        return {
-            "calls": len(counted),
-            "prompt_tokens": sum(c["prompt_tokens"] or 0 for c in counted),
-            "completion_tokens": sum(c["completion_tokens"] or 0 for c in counted),
-            "uncounted": sum(c["prompt_tokens"] is None for c in counted),
-        }
-
-    roles = sorted({c["role"] for c in calls})
-    earlier = [call for call in calls if call.get("from_ledger")]
-    by_role = {role: total([call for call in calls if call["role"] == role]) for role in roles}
     # The totals include replies from the ledger. Of equal calls that shared a request, only the sent one has tokens.
-    return total(calls) | {"by_role": by_role} | ({"from_ledger": total(earlier)} if earlier else {})
+    total, earlier, by_role = Usage(), Usage(), defaultdict[str, Usage](Usage)
+    for call in calls:
+        total.add(call)
+        by_role[call["role"]].add(call)
+        if call.get("from_ledger"):
+            earlier.add(call)
+    found = vars(total) | {"by_role": {role: vars(used) for role, used in sorted(by_role.items())}}
+    return found | ({"from_ledger": vars(earlier)} if earlier.calls else {})
+
+
+@dataclass
+class Usage:
+    """A number of calls, and their tokens."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    uncounted: int = 0
+
+    def add(self, call: Call) -> None:
+        """Counts a call."""
+        self.calls += 1
+        self.prompt_tokens += call["prompt_tokens"] or 0
+        self.completion_tokens += call["completion_tokens"] or 0
+        self.uncounted += call["prompt_tokens"] is None
 
 
 def models_used(calls: Sequence[Call]) -> dict[str, Any]:
     """For each role, the model that the settings name for its first call, and the names reported for all its calls."""
-    roles = dict.fromkeys(c["role"] for c in calls)
-    return {
-        role: {
-            "model": next(c["model"] for c in calls if c["role"] == role),
-            "reported": sorted({c["reported_model"] for c in calls if c["role"] == role and c["reported_model"]}),
-        }
-        for role in roles
-    }
+    found: dict[str, Any] = {}
+    for call in calls:
+        reported = found.setdefault(call["role"], {"model": call["model"], "reported": []})["reported"]
+        if call["reported_model"] and call["reported_model"] not in reported:
+            bisect.insort(reported, call["reported_model"])
+    return found
 
 
 def with_writes(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:

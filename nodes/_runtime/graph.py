@@ -11,12 +11,12 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
+from moot.nodes._runtime.compiled import compiled
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.prompt_settings import with_prompts
 from moot.nodes._runtime.run_settings import resumed_settings, settings_from
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.tracing import traced
 
 CLOSE = "close"
 """The last node of every debate."""
@@ -68,7 +68,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
         if isinstance(action, Node):
             self._moments |= {action.moment} if action.moment else set()
             self.opened = self.opened or action.opens
-            action = replace(action, name=name, keeps_errors=True, in_debate=True)
+            action = replace(action, name=name, keeps_errors=True)
         super().add_node(name, action, **options)
         return self
 
@@ -128,7 +128,7 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
             ValueError: the graph is invalid, or two of its prompts would have the same field in the settings.
         """
         self.context_schema = with_prompts(self._kind, self._prompts)
-        return traced(super().compile(*arguments, **options), self.opened)
+        return compiled(super().compile(*arguments, **options), self.opened)
 
 
 def graph_node(graph: Any) -> Node:

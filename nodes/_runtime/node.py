@@ -10,7 +10,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 from moot.core.endpoint import Limits, replaying
-from moot.core.errors import MootError, UserError, error_from_record
+from moot.core.errors import MootError, error_from_record
 from moot.core.ledger import embeddings
 from moot.nodes._models.budget import Budget
 from moot.nodes._models.call.around import instructing, marking
@@ -22,12 +22,12 @@ from moot.nodes._models.seeds import derived_seed
 from moot.nodes._models.session import Session, current_ceilings, current_session
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.spend import REPLY_TOKENS
+from moot.nodes._records.entries import PERSON
 from moot.nodes._runtime.budget import Decision, uncounted_error
 from moot.nodes._runtime.nesting import is_nested
 from moot.nodes._runtime.node_errors import StateKeys, missing_setting_error, missing_settings_error
 from moot.nodes._runtime.progress import begin_event, step_event
 from moot.nodes._runtime.settings import Settings, with_usual_model
-from moot.nodes._runtime.trace import has_single_turn, tag_turn
 from moot.retrievers import Retriever, open_encoder, open_retriever
 from moot.retrievers._encoders import Encoder
 from moot.retrievers._search import CORPUS_SOURCES, resolve
@@ -169,7 +169,7 @@ class Node:
     Args:
         step: takes the state and the node's context; returns its writes.
         name: the node's name, as in records of calls.
-        defaults: the settings if the graph's context is not an instance of moot's settings.
+        settings: the node's own settings. By default, they are the graph's context.
         always: whether the node runs even if the state has an error.
         keeps_errors: whether an error becomes the state's ``error``; the state must then have this key.
         prompts: the names of the node's prompts.
@@ -181,12 +181,11 @@ class Node:
             default, the step always runs.
         decides: takes the settings; returns the smallest call of each role that decides in this node, by role. A node
             in which agents answer has their smallest call under the key None.
-        in_debate: whether the node is in a `DebateGraph`. Its settings are then ``defaults``, else LangGraph's context.
     """
 
     step: Callable[[Any, NodeContext], Awaitable[dict[str, Any]]]
     name: str = ""
-    defaults: Settings | None = None
+    settings: Settings | None = None
     always: bool = False
     keeps_errors: bool = False
     prompts: tuple[str, ...] = ()
@@ -196,13 +195,12 @@ class Node:
     moment: str = ""
     idle: Callable[[Any, Any], bool] | None = None
     decides: Callable[[Any], Mapping[str | None, Decision]] | None = None
-    in_debate: bool = False
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Runs the step.
 
         Raises:
-            UserError: the settings are missing or of the wrong class. Without ``keeps_errors`` also: the step raised
+            UserError: the settings are missing. Without ``keeps_errors`` also: the step raised
                 it, the state lacks a key, the settings lack a field, or a call has no token counts although tokens or
                 cost are bounded.
             WorldError: the step raised it, and ``keeps_errors`` is false.
@@ -219,7 +217,6 @@ class Node:
         runtime.stream_writer(place)
         started = time.perf_counter()
         start_chain()
-        tag_turn(ledger)
         run = NodeContext(settings, ledger)
         embeddings.set(run.session.debate_ledger)
         replaying.set(run.session.use.mode == "replay")
@@ -234,7 +231,7 @@ class Node:
         if update.get("error") and not (self.keeps_errors and self._can_keep(update["error"])):
             raise fault or error_from_record(update["error"])
         update = ledger_update(ledger, state) | update
-        current_session().note_writes(update)
+        run.session.note_writes(update)
         return dict(self.writes(update)) if self.writes else update
 
     def _can_keep(self, error: Mapping[str, Any]) -> bool:
@@ -247,18 +244,10 @@ class Node:
         return self.name or getattr(self.step, "__qualname__", type(self.step).__name__).partition(".<locals>")[0]
 
     def _settings(self, runtime: Runtime[Any]) -> Settings:
-        if self.in_debate:
-            settings: Settings = runtime.context
-            return settings if self.defaults is None else with_usual_model(self.defaults)
-        found = runtime.context if isinstance(runtime.context, Settings) else self.defaults
-        if self.defaults is not None and not isinstance(found, type(self.defaults)):
-            raise UserError(
-                f"The node {self.called} takes {type(self.defaults).__name__}, not {type(found).__name__}.",
-                kind="missing_settings",
-            )
-        if found is None:
+        settings = self.settings or runtime.context
+        if not isinstance(settings, Settings):
             raise missing_settings_error(self.called)
-        return with_usual_model(found)
+        return with_usual_model(settings)
 
     async def _run_step(self, state: Any, run: NodeContext) -> dict[str, Any]:
         """Runs the step; a missing field of the settings, or key of the state, is an error that names the remedy."""
@@ -269,16 +258,16 @@ class Node:
                 raise
             raise missing_setting_error(self.called, error.name, run.settings) from error
 
-    def with_settings(self, defaults: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
+    def with_settings(self, settings: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
         """The same node with its own settings, for graphs whose context is not moot's settings.
 
         Args:
-            defaults: the settings if the graph's context is not an instance of moot's settings.
+            settings: the node's settings, whatever the graph's context is.
             name: the node's name, as in calls and errors.
             keeps_errors: whether a `MootError` becomes the state's ``error`` instead of being raised. The state must
                 declare this key, because LangGraph drops unknown keys.
         """
-        return replace(self, defaults=defaults, name=name or self.name, keeps_errors=keeps_errors)
+        return replace(self, settings=settings, name=name or self.name, keeps_errors=keeps_errors)
 
     def with_keys(
         self, reads: Callable[[Any], Mapping[str, Any]], writes: Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -296,7 +285,7 @@ class Node:
 def turn_location(state: Any) -> dict[str, Any]:
     """The position of a node in a debate, as fields of its `Ledger`: of its single turn, else the round and phase."""
     turns = state.get("turns") or []
-    if has_single_turn(state):
+    if "rounds" not in state and sum(turn.get("agent") != PERSON for turn in turns) == 1:
         return {key: turns[0].get(key) for key in ("phase", "round", "agent", "number")}
     if "phase" in state:
         # Plus 1, because a trial's ``rounds`` counts only rounds that have ended.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context, var_child_runnable_config
@@ -63,7 +63,7 @@ def settings_from(context: Any, checked: type[Settings]) -> Settings:
 def _settings_from(context: Any, checked: type[Settings]) -> Settings:
     (kind,) = checked.__bases__
     if isinstance(context, kind):
-        return context
+        return cast(Settings, context)
     if context is None:
         return checked_settings(checked, {})
     try:

@@ -1,20 +1,18 @@
-"""Tags and metadata of the runs of a trace in LangSmith: the speaker, the round and the phase.
+"""Tags and metadata of calls and searches in a trace in LangSmith: the speaker, the round and the phase.
 
-Without a trace, only calls to models have tags and metadata, for clients that stream tokens
-(``stream_mode="messages"``). `traced_retriever` adds searches to the trace.
+Calls to models also have them without a trace, for clients that stream tokens (``stream_mode="messages"``).
+`traced_retriever` adds searches to the trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from typing import Any, Literal, Protocol
 
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tracers import LangChainTracer
 from langsmith import RunTree, get_current_run_tree, trace
-from moot.nodes._records.entries import PERSON
 from moot.retrievers import Evidence, Retriever
 
 
@@ -30,11 +28,6 @@ class Place(Protocol):
     def place(self) -> str:
         """The position in words."""
         ...
-
-
-def has_single_turn(state: Mapping[str, Any]) -> bool:
-    """Whether a state has exactly one turn, besides a person's reviews, and no key ``rounds``."""
-    return "rounds" not in state and sum(turn.get("agent") != PERSON for turn in state.get("turns") or ()) == 1
 
 
 def tags_of(place: Place) -> list[str]:
@@ -65,17 +58,6 @@ def named_runs(role: str, model: str, place: Place) -> Iterator[None]:
         var_child_runnable_config.reset(token)
 
 
-def tag_turn(place: Place) -> None:
-    """Adds tags and metadata to the current node's run, if its input has a single turn or is of a trial's phase."""
-    # Runs around it get them, too, up to the first whose input does not have a single turn. Other nodes' runs get none,
-    # because some start before the state counts their round; but the calls in these nodes have tags.
-    for depth, run in enumerate(enclosing_runs(get_current_run_tree())):
-        if not has_single_turn(run.inputs) and (depth or "phase" not in run.inputs):
-            return
-        run.add_tags([tag for tag in tags_of(place) if tag not in (run.tags or ())])
-        add_metadata(run, metadata_of(place))
-
-
 def add_metadata(run: RunTree, facts: Mapping[str, Any]) -> None:
     """Adds metadata to one run, in copies of the dicts that other runs may share."""
     run.extra = {**(run.extra or {}), "metadata": {**run.metadata, **facts}}
@@ -83,18 +65,9 @@ def add_metadata(run: RunTree, facts: Mapping[str, Any]) -> None:
 
 def graph_run() -> RunTree | None:
     """The run of the running node's graph; None without a trace."""
-    return next(islice(enclosing_runs(get_current_run_tree()), 1, None), None)
-
-
-def enclosing_runs(run: RunTree | None) -> Iterator[RunTree]:
-    """A run and all runs that enclose it, from the inside to the outside; nothing for None."""
-    if run is None:
-        return
+    node = get_current_run_tree()
     tracers = [handler for handler in inherited_config("handlers") if isinstance(handler, LangChainTracer)]
-    known = tracers[0].run_map if tracers else {}
-    while run is not None:
-        yield run
-        run = known.get(str(run.parent_run_id))
+    return tracers[0].run_map.get(str(node.parent_run_id)) if node and tracers else None
 
 
 def inherited_config(part: Literal["handlers", "inheritable_tags"]) -> Sequence[Any]:

@@ -15,33 +15,17 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager
-from functools import partial
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
-from types import MappingProxyType
-from typing import Any, cast
-from uuid import UUID, uuid4
+from typing import Any
+from uuid import UUID
 
 import langsmith
-from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import var_child_runnable_config
-from langgraph.errors import GraphInterrupt
-from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command, StateSnapshot
 from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, is_env_var_truish, tracing_is_enabled
 from moot.core.redaction import environment_keys, hide_secrets
-from moot.nodes._models.budget import Budget, new_budget
-from moot.nodes._models.debate_ledger import current_use
 from moot.nodes._models.ledger_messages import FROM_LEDGER
 from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
-from moot.nodes._models.session import Session, ceilings_in, current_recorder, session_in, with_session
-from moot.nodes._models.spend import spent_by
-from moot.nodes._runtime.document import document_of
-from moot.nodes._runtime.nesting import ResumeListener, parent_config
-from moot.nodes._runtime.run_settings import check_resumed, resumed_settings, settings_of_run
-from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.trace import add_metadata, graph_run
 
 log = logging.getLogger(__name__)
@@ -129,179 +113,6 @@ NO_TIME = (1, 1)
 def client_of_process() -> langsmith.Client:
     """LangSmith's client of this process; if none was set, a client with the time limits `NO_TIME`."""
     return run_trees.get_cached_client(timeout_ms=NO_TIME, auto_batch_tracing=False)
-
-
-class TracedGraph(CompiledStateGraph[Any, Any, Any, Any]):
-    """A compiled graph whose traces contain no API keys (`guard_traces`); asynchronous runs also have a `Session`."""
-
-    def stream(self, *given: Any, **options: Any) -> Iterator[Any]:
-        """Calls `guard_traces`, then LangGraph's method."""
-        guard_traces()
-        return super().stream(*given, **options)
-
-    def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
-        """Calls LangGraph's method with the run's settings as context, in the outer debate's `Session` or a new one."""
-        guard_traces()
-        options["context"] = settings_of_run(self, config, options.get("context"))
-        if ((config or {}).get("configurable") or {}).get("checkpoint_ns"):
-            # Without output keys, ``astream_events`` would stream the whole state of an inner graph.
-            options.setdefault("output_keys", self.output_channels)
-        if session := session_in(config) or session_in(var_child_runnable_config.get()):
-            if getattr(self.builder, "opened", ""):
-                return self._in_outer_session(input, config, session, options)
-            if session.before and (parent := parent_config(config)):
-                count = partial(count_earlier_calls, session, ceilings_in(parent))
-                config = ResumeListener(self, parent, count).added_to(config)
-            return super().astream(input, config, **options)
-        if parent := parent_config(config):
-            return self._in_node(input, config, parent, options)
-        return self._in_session(input, config, options)
-
-    async def _in_outer_session(
-        self, input: Any, config: RunnableConfig | None, session: Session, options: dict[str, Any]
-    ) -> AsyncIterator[Any]:
-        ceilings = Budget(parent=ceilings_in(config) or ceilings_in(var_child_runnable_config.get()))
-        inner = with_session(config, session, ceilings)
-
-        async def resume(found: StateSnapshot) -> None:
-            check_resumed(options["context"], found.values, self.builder.context_schema)
-            if budget := found.values.get("budget"):
-                ceilings.resume(budget, found.values.get("calls") or ())
-                await count_earlier_calls(session, ceilings.parent, found)
-
-        if parent := parent_config(inner):
-            run: Any = super().astream(input, ResumeListener(self, parent, resume).added_to(inner), **options)
-        else:
-            run = super().astream(input, inner, **options)
-        try:
-            async with aclosing(run) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-        finally:
-            ceilings.release_held()
-
-    async def _in_node(
-        self, input: Any, config: RunnableConfig | None, parent: RunnableConfig, options: dict[str, Any]
-    ) -> AsyncIterator[Any]:
-        """Runs the graph in a node of a graph that is not a debate; LangGraph decides whether to resume the graph."""
-        async with new_session(parent, options["context"]) as session:
-
-            async def resume(found: StateSnapshot) -> None:
-                check_resumed(options["context"], found.values, self.builder.context_schema)
-                if not found.next and found.values.get("status") in ("done", "failed"):
-                    session.skip(document_of(found.values), is_recorded=True)
-                else:
-                    session.continue_from(found.values)
-                    await session.resume(replied=bool(found.interrupts))
-
-            run_config = ResumeListener(self, parent, resume).added_to(config)
-            async with aclosing(self._recorded(input, run_config, session, options)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-
-    async def _in_session(self, input: Any, config: Any, options: dict[str, Any]) -> AsyncIterator[Any]:
-        is_resumed = input is None or isinstance(input, Command)
-        run_config: RunnableConfig = config or RunnableConfig()
-        found = await self.aget_state(config) if is_resumed else None
-        before, is_restart = (found.values, is_written_by_run(found, run_config)) if found else ({}, False)
-        checked: Any = self.builder.context_schema
-        options["context"] = resumed_settings(options["context"], before, checked)
-        async with new_session(run_config, options["context"], before) as session:
-            if is_resumed:
-                await session.resume(replied=input is not None and not is_restart)
-                current = await self.aget_state(config)
-                # Whether the worker was lost after this state was written.
-                if is_restart := is_written_by_run(current, run_config):
-                    input = None
-                if not current.next and not (isinstance(input, Command) and (input.goto or input.update)):
-                    session.skip(document_of(current.values), is_recorded=not is_restart)
-            elif await self._is_restarted(run_config):
-                # LangGraph would resume a run whose id is in the thread's state. Then the node that opens the debate
-                # would not run, and nothing would store the debate's document.
-                run_config = {**run_config, "metadata": {**(run_config.get("metadata") or {}), "run_id": uuid4().hex}}
-            async with aclosing(self._recorded(input, run_config, session, options)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-
-    async def _is_restarted(self, config: RunnableConfig) -> bool:
-        """Whether a server runs the graph again, because the worker of the run was lost."""
-        if not self.checkpointer or "run_id" not in (config.get("configurable") or {}):
-            return False
-        return is_written_by_run(await self.aget_state(config), config)
-
-    async def _recorded(
-        self, input: Any, config: RunnableConfig, session: Session, options: dict[str, Any]
-    ) -> AsyncGenerator[Any]:
-        """Calls LangGraph's method in a session, and ends the session."""
-        recorder = session.recorder
-        added = add_values_mode(options) if recorder else False
-        run: Any = super().astream(input, with_session(config, session), **options)
-        ended: BaseException | None = None
-        try:
-            async with aclosing(run) as chunks:
-                async for chunk in chunks:
-                    if recorder and (values := values_in(chunk)) is not None:
-                        session.state = values
-                        if added:
-                            continue
-                    yield chunk
-        except GraphInterrupt:  # a debate in a node waits for a person
-            raise
-        except BaseException as error:
-            ended = error
-            raise
-        finally:
-            await session.end(ended)
-
-
-async def count_earlier_calls(session: Session, ceilings: Budget | None, found: StateSnapshot) -> None:
-    """Counts the calls of an inner graph before its resumption as spent: the outer debate's state lacks them."""
-    calls = found.values.get("calls") or ()
-    while ceilings:
-        ceilings.spent = ceilings.spent.plus(spent_by(calls, ceilings.prices))
-        ceilings = None if ceilings is session.ceilings else ceilings.parent
-
-
-@asynccontextmanager
-async def new_session(
-    run: RunnableConfig, settings: Settings, before: Mapping[str, Any] = MappingProxyType({})
-) -> AsyncIterator[Session]:
-    """Context manager: the session of a run, within the ceilings that the recorder reserves for the run."""
-    recorder = current_recorder()
-    if recorder is None:
-        yield Session(before, use=current_use(), run=run, state=before)
-        return
-    use = recorder.use(run)
-    async with recorder.reservation(use, vars(settings)) as reserved:
-        ceilings = Budget(parent=reserved) if reserved else new_budget()
-        yield Session(before, use=use, recorder=recorder, run=run, state=before, ceilings=ceilings)
-
-
-def is_written_by_run(found: StateSnapshot, run: RunnableConfig) -> bool:
-    """Whether a run wrote a state before a server restarted it: the state then has the run's input or reply already."""
-    id = (run.get("configurable") or {}).get("run_id")
-    return id is not None and str((found.metadata or {}).get("run_id")) == str(id)
-
-
-def add_values_mode(options: dict[str, Any]) -> bool:
-    """Adds ``values`` to ``stream_mode`` if this option is a list without it; returns whether it was added."""
-    modes = options.get("stream_mode")
-    if not isinstance(modes, list) or "values" in modes:
-        return False
-    options["stream_mode"] = [*modes, "values"]
-    return True
-
-
-def values_in(chunk: Any) -> dict[str, Any] | None:
-    """The debate's state in a chunk of a stream with several modes; None if the chunk is anything else."""
-    *place, mode, values = chunk if isinstance(chunk, tuple) and len(chunk) in (2, 3) else ((), None, None)
-    return values if mode == "values" and not any(place) and isinstance(values, dict) else None
-
-
-def traced(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> TracedGraph:
-    """The graph as a `TracedGraph` whose runs all have the tag ``tag``; if ``tag`` is empty, they have no tag."""
-    graph.__class__ = TracedGraph  # `StateGraph.compile` always makes LangGraph's own class
-    return cast(TracedGraph, graph.with_config(tags=[tag] if tag else []))
 
 
 # --- the data of a debate in its trace --------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def metadata(run: Run) -> Run:
 async def test_a_trace_has_the_calls_searches_and_metadata_of_its_debate(
     start_stub: StartStub, collector: Collector
 ) -> None:
-    """Each call and each search is a run under its node. Runs of an agent have its name in their tags and metadata."""
+    """Each call and each search is a run under its node. Those of an agent have its name in their tags and metadata."""
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")])
     document = await run_debate("tool_mad", models=MODELS, max_rounds=1, scoring="consensus_only")
     sources = {"rag": "chroma:demo-encyclopaedia", "search": "bm25:demo-news"}
@@ -126,7 +126,7 @@ async def test_a_trace_has_the_calls_searches_and_metadata_of_its_debate(
     assert root["outputs"]["answer"] == document["answer"] == "SUPPORTS"
 
     of_rag = [run for run in collector.runs.values() if "agent:rag" in run["tags"]]
-    assert {"debater", "formulate_query", "retrieve", "respond", sources["rag"]} <= {run["name"] for run in of_rag}
+    assert {run["run_type"] for run in of_rag} == {"llm", "retriever"}
     assert all({"tool_mad", "round:1"} <= tags(run) and metadata(run)["agent"] == "rag" for run in of_rag)
     [search] = (run for run in of_rag if run["run_type"] == "retriever")
     assert search["inputs"]["query"] == next(t["query"] for t in document["turns"] if t["agent"] == "rag")

@@ -1,0 +1,210 @@
+"""A compiled `DebateGraph`: its runs have checked settings and a `Session`, and their traces contain no API keys.
+
+LangGraph's own methods run the graph. Before and after them, a run takes one of three ways: a debate that runs by
+itself (`_by_itself`), a debate in a node of another graph (`_in_node`), or a graph within a debate (`_within`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from types import MappingProxyType
+from typing import Any, cast
+from uuid import uuid4
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.errors import GraphInterrupt
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, StateSnapshot
+from moot.nodes._models.budget import Budget, new_budget
+from moot.nodes._models.debate_ledger import current_use
+from moot.nodes._models.session import Session, ceilings_in, current_recorder, session_in, with_session
+from moot.nodes._models.spend import spent_by
+from moot.nodes._runtime.document import document_of
+from moot.nodes._runtime.nesting import ResumeListener, parent_config
+from moot.nodes._runtime.run_settings import check_resumed, resumed_settings, settings_of_run
+from moot.nodes._runtime.settings import Settings
+from moot.nodes._runtime.tracing import guard_traces
+
+Start = tuple[Any, RunnableConfig]
+"""What LangGraph's method gets: the input and the config."""
+
+
+def compiled(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> CompiledDebateGraph:
+    """The graph as a `CompiledDebateGraph` whose runs have the tag ``tag`` in a trace; none if it is empty."""
+    graph.__class__ = CompiledDebateGraph  # `StateGraph.compile` always makes LangGraph's own class
+    return cast(CompiledDebateGraph, graph.with_config(tags=[tag] if tag else []))
+
+
+class CompiledDebateGraph(CompiledStateGraph[Any, Any, Any, Any]):
+    """A compiled graph of moot."""
+
+    def stream(self, *given: Any, **options: Any) -> Iterator[Any]:
+        """Calls `guard_traces`, then LangGraph's method."""
+        guard_traces()
+        return super().stream(*given, **options)
+
+    async def astream(self, input: Any, config: Any = None, **options: Any) -> AsyncIterator[Any]:
+        """Calls LangGraph's method with the run's settings as context, in the outer debate's `Session` or a new one."""
+        guard_traces()
+        options["context"] = settings_of_run(self, config, options.get("context"))
+        if ((config or {}).get("configurable") or {}).get("checkpoint_ns"):
+            # Without output keys, ``astream_events`` would stream the whole state of an inner graph.
+            options.setdefault("output_keys", self.output_channels)
+        if session := session_in(config) or session_in(var_child_runnable_config.get()):
+            way = self._within(session, input, config, options["context"])
+        elif parent := parent_config(config):
+            way = self._in_node(parent, input, config, options["context"])
+        else:
+            way = self._by_itself(input, config, options)
+        async with way as (given, run_config):
+            own = None if session else session_in(run_config)
+            recorded = own if own and own.recorder else None
+            added = add_values_mode(options) if recorded else False
+            async with aclosing(cast(Any, super().astream(given, run_config, **options))) as chunks:
+                async for chunk in chunks:
+                    if recorded and (values := values_in(chunk)) is not None:
+                        recorded.state = values
+                        if added:
+                            continue
+                    yield chunk
+
+    @property
+    def _settings_class(self) -> type[Settings]:
+        return cast(type[Settings], self.builder.context_schema)
+
+    @asynccontextmanager
+    async def _within(
+        self, session: Session, input: Any, config: RunnableConfig | None, settings: Settings
+    ) -> AsyncIterator[Start]:
+        """Context manager: runs the graph in the session of the debate around it; an inner debate has own ceilings."""
+        around = ceilings_in(config) or ceilings_in(var_child_runnable_config.get())
+        is_debate = bool(getattr(self.builder, "opened", ""))
+        ceilings = Budget(parent=around) if is_debate else None
+        run_config = with_session(config, session, ceilings) if is_debate else config or RunnableConfig()
+
+        async def resume(found: StateSnapshot) -> None:
+            if ceilings:
+                check_resumed(settings, found.values, self._settings_class)
+                if budget := found.values.get("budget"):
+                    ceilings.resume(budget, found.values.get("calls") or ())
+            count_earlier_calls(session, around, found)
+
+        # In the first run of a debate, only an inner debate may be resumed, after an error of its node.
+        if (is_debate or session.before) and (parent := parent_config(run_config)):
+            run_config = ResumeListener(self, parent, resume).added_to(run_config)
+        try:
+            yield input, run_config
+        finally:
+            if ceilings:
+                ceilings.release_held()
+
+    @asynccontextmanager
+    async def _in_node(
+        self, parent: RunnableConfig, input: Any, config: RunnableConfig | None, settings: Settings
+    ) -> AsyncIterator[Start]:
+        """Context manager: runs the graph in a node of a graph that is not a debate; LangGraph may resume it there."""
+        async with new_session(parent, settings) as session:
+
+            async def resume(found: StateSnapshot) -> None:
+                check_resumed(settings, found.values, self._settings_class)
+                if not found.next and found.values.get("status") in ("done", "failed"):
+                    session.skip(document_of(found.values), is_recorded=True)
+                else:
+                    session.continue_from(found.values)
+                    await session.resume(replied=bool(found.interrupts))
+
+            async with ending(session):
+                yield input, with_session(ResumeListener(self, parent, resume).added_to(config), session)
+
+    @asynccontextmanager
+    async def _by_itself(
+        self, input: Any, config: RunnableConfig | None, options: dict[str, Any]
+    ) -> AsyncIterator[Start]:
+        """Context manager: runs the graph by itself; a run without an input resumes the debate of the thread."""
+        is_resumed = input is None or isinstance(input, Command)
+        run_config = config or RunnableConfig()
+        found = await self.aget_state(run_config) if is_resumed else None
+        before, is_restart = (found.values, is_written_by_run(found, run_config)) if found else ({}, False)
+        options["context"] = resumed_settings(options["context"], before, self._settings_class)
+        async with new_session(run_config, options["context"], before) as session:
+            if is_resumed:
+                await session.resume(replied=input is not None and not is_restart)
+                current = await self.aget_state(run_config)
+                # Whether the worker was lost after this state was written.
+                if is_restart := is_written_by_run(current, run_config):
+                    input = None
+                if not current.next and not (isinstance(input, Command) and (input.goto or input.update)):
+                    session.skip(document_of(current.values), is_recorded=not is_restart)
+            elif await self._is_restarted(run_config):
+                # LangGraph would resume a run whose id is in the thread's state. Then the node that opens the debate
+                # would not run, and nothing would store the debate's document.
+                run_config = {**run_config, "metadata": {**(run_config.get("metadata") or {}), "run_id": uuid4().hex}}
+            async with ending(session):
+                yield input, with_session(run_config, session)
+
+    async def _is_restarted(self, config: RunnableConfig) -> bool:
+        """Whether a server runs the graph again, because the worker of the run was lost."""
+        if not self.checkpointer or "run_id" not in (config.get("configurable") or {}):
+            return False
+        return is_written_by_run(await self.aget_state(config), config)
+
+
+def count_earlier_calls(session: Session, ceilings: Budget | None, found: StateSnapshot) -> None:
+    """Counts the calls of an inner graph before its resumption as spent: the outer debate's state lacks them."""
+    calls = found.values.get("calls") or ()
+    while ceilings:
+        ceilings.spent = ceilings.spent.plus(spent_by(calls, ceilings.prices))
+        ceilings = None if ceilings is session.ceilings else ceilings.parent
+
+
+@asynccontextmanager
+async def new_session(
+    run: RunnableConfig, settings: Settings, before: Mapping[str, Any] = MappingProxyType({})
+) -> AsyncIterator[Session]:
+    """Context manager: the session of a run, within the ceilings that the recorder reserves for the run."""
+    recorder = current_recorder()
+    if recorder is None:
+        yield Session(before, use=current_use(), run=run, state=before)
+        return
+    use = recorder.use(run)
+    async with recorder.reservation(use, vars(settings)) as reserved:
+        ceilings = Budget(parent=reserved) if reserved else new_budget()
+        yield Session(before, use=use, recorder=recorder, run=run, state=before, ceilings=ceilings)
+
+
+@asynccontextmanager
+async def ending(session: Session) -> AsyncIterator[None]:
+    """Context manager: ends the session after the block, with its error."""
+    ended: BaseException | None = None
+    try:
+        yield
+    except GraphInterrupt:  # a debate in a node waits for a person
+        raise
+    except BaseException as error:
+        ended = error
+        raise
+    finally:
+        await session.end(ended)
+
+
+def is_written_by_run(found: StateSnapshot, run: RunnableConfig) -> bool:
+    """Whether a run wrote a state before a server restarted it: the state then has the run's input or reply already."""
+    id = (run.get("configurable") or {}).get("run_id")
+    return id is not None and str((found.metadata or {}).get("run_id")) == str(id)
+
+
+def add_values_mode(options: dict[str, Any]) -> bool:
+    """Adds ``values`` to ``stream_mode`` if this option is a list without it; returns whether it was added."""
+    modes = options.get("stream_mode")
+    if not isinstance(modes, list) or "values" in modes:
+        return False
+    options["stream_mode"] = [*modes, "values"]
+    return True
+
+
+def values_in(chunk: Any) -> dict[str, Any] | None:
+    """The debate's state in a chunk of a stream with several modes; None if the chunk is anything else."""
+    *place, mode, values = chunk if isinstance(chunk, tuple) and len(chunk) in (2, 3) else ((), None, None)
+    return values if mode == "values" and not any(place) and isinstance(values, dict) else None
