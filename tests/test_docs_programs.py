@@ -118,8 +118,8 @@ def test_the_program_that_replays_a_debate_prints_the_recorded_answer_again(
     answers, counted = output_of(program).splitlines()
     words = answers.split()  # an answer may have several words
     assert words[: len(words) // 2] == words[len(words) // 2 :] != []
-    from_ledger, total = re.findall(r"\d+", counted)
-    assert from_ledger == total != "0"
+    from_store, total = re.findall(r"\d+", counted)
+    assert from_store == total != "0"
 
 
 @pytest.mark.parametrize("command", COMMANDS_WITH_SETTINGS)

@@ -147,6 +147,11 @@ def use_database(documents: Documents) -> Iterator[None]:
         _databases.remove(documents)
 
 
+def database() -> Documents | None:
+    """The database that stores the documents; None if they are in files."""
+    return _databases[-1] if _databases else None
+
+
 def no_debate_error() -> UserError:
     """The error for a debate that does not exist."""
     return UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")

@@ -16,7 +16,7 @@ Queue = Annotated[
     typer.Option(
         envvar="MOOT_QUEUE",
         metavar="postgresql://...",
-        help="The address of a Postgres that stores the rows, the documents and the ledger. `moot worker` runs the "
+        help="The address of a Postgres that stores the rows, the documents and the replies. `moot worker` runs the "
         "rows, on any machine.",
         show_envvar=False,
     ),
@@ -107,7 +107,7 @@ def batch(
             named,
             {**usual_settings(), **bundle.settings},
         )
-        mode = parse_mode(options["ledger"] or value_of("ledger") or "record")
+        mode = parse_mode(options["replies"] or value_of("replies") or "record")
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds, queue)
         claims = ClaimsFile(file)  # raises errors of the file before the folder is created
         if queue:  # its workers may be on other machines, so no model of this one is offered

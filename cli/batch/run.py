@@ -23,20 +23,20 @@ from moot.cli.batch.worker import WorkerConfig
 from moot.cli.batch.workers import ProcessRunner
 from moot.cli.signals import Stop, Threads, end_now
 from moot.core.errors import MootError, UserError
-from moot.core.ledger import open_ledger
+from moot.core.store import open_store
 from moot.core.words import count_with_noun
 from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
 from moot.nodes._models.ceilings import Ceilings, debates_within
-from moot.nodes._models.debate_ledger import Mode
 from moot.nodes._models.joint_ceilings import HAS_PROCESS_LOCKS, SPENT, JointFile
 from moot.nodes._models.prices import read_prices
+from moot.nodes._models.replies import Mode
 from moot.nodes._models.spend import NOTHING, Spend
 from rich.console import Console
 
 LOCK = ".batch.lock"
 """The file that locks the folder for one run."""
 AT_ONCE = 500
-"""Number of debates whose cost so far is read from the ledger in one query."""
+"""Number of debates whose cost so far is read from the store in one query."""
 FAILED = 3
 """The exit code if a row is not done. A row whose debates found no answer is done."""
 
@@ -87,7 +87,7 @@ class Batch:
         claims: the file of claims.
         folder: the folder for documents, reports and the table.
         options: the options for all rows.
-        mode: how the ledger is used.
+        mode: how stored replies are used.
 
     Raises:
         UserError: the folder's database or the file of prices cannot be used.
@@ -151,7 +151,7 @@ class Batch:
         self.store.add_debate(name, job.system, job.key, found)
         self.done += found is not None and self._is_done(job, found)
         known = _spend_of(found or {})
-        # The larger values, because the outcome may have USD even if the ledger has none.
+        # The larger values, because the outcome may have USD even if the store has none.
         self.spent = self.spent.plus(Spend(*map(max, known, spent or NOTHING)))
 
     def _is_done(self, job: Job, outcome: Outcome) -> bool:
@@ -189,7 +189,7 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     """
     console = Console(stderr=True)
     counts_spending = limits.is_bounded and not limits.queue and batch.mode in ("record", "reuse")
-    batch.read_rows((lambda keys: asyncio.run(open_ledger().spending_of(keys))) if counts_spending else lambda keys: {})
+    batch.read_rows((lambda keys: open_store().spending_of(keys)) if counts_spending else lambda keys: {})
     if batch.claims.ignored:
         console.print(f"These columns are not read: {', '.join(batch.claims.ignored)}", markup=False)
     chosen = [batch.options.settings(system, {}) for system in batch.options.systems]

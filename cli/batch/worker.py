@@ -25,9 +25,9 @@ from moot.cli.batch.process import CLOSE_SECONDS
 from moot.cli.batch.work import Folder, RowProcessor
 from moot.core.telemetry.switch import finish, telemetry
 from moot.nodes._models.ceilings import debates_within
-from moot.nodes._models.debate_ledger import Mode
 from moot.nodes._models.joint_ceilings import JointCeilings, JointFile
 from moot.nodes._models.prices import read_prices
+from moot.nodes._models.replies import Mode
 from moot.nodes._models.spend import Spend
 from moot.nodes._telemetry.start import begin_telemetry
 
@@ -41,7 +41,7 @@ class WorkerConfig:
 
     Args:
         folder: the batch's folder.
-        mode: how the ledger is used.
+        mode: how stored replies are used.
         ceilings_file: the file of the shared ceilings; empty if there are none.
         slot: this worker's slot in that file.
         most: the limits on tokens, USD and calls.
@@ -113,7 +113,7 @@ async def process_rows(run_row: Callable[[dict[str, Any]], Awaitable[dict[str, A
         if telemetry() is not None:
             loop.call_soon_threadsafe(finish_and_exit)  # blocks the loop, so that debates start no call meanwhile
             time.sleep(CLOSE_SECONDS)
-        # the parent has ended or no longer needs this process; rows that still run are resumed from the ledger
+        # the parent has ended or no longer needs this process; rows that still run are resumed from the store
         os._exit(0)
 
     threading.Thread(target=read_rows, daemon=True).start()

@@ -15,7 +15,7 @@ class QueuedBatch:
 
     id: str  # 16 hexadecimal digits
     file: str  # the name of its file of claims, or of the corpus that it indexes
-    mode: str  # how its debates use the ledger
+    mode: str  # how its debates use the store
     most: Spent  # the ceilings of all rows together for tokens, USD and calls; infinite without a ceiling
     until: float  # the latest end, in seconds since 1970; infinite without a limit
     stopped: str = ""  # the reason why no further row is started; empty if the batch is not stopped

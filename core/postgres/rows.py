@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.core.ledger.records import PAID, SENT
 from moot.core.postgres.connection import PATIENCE, Postgres, queue_module
 from moot.core.postgres.queued import AssignedRow, EndedRow, QueuedBatch, Spent
 
@@ -36,8 +35,6 @@ BLOCK = 16
 """A lease from a batch's budget is this many times the maximum spending of one call; see `QueuedRows.lease`."""
 PARTS = 8
 """A lease takes at most 1 / `PARTS` of the rest of the budget, unless ``least`` is more; see `QueuedRows.lease`."""
-SPENT_BY = " + ".join(f"coalesce((e.about::json -> '{name}' ->> {{0}})::float8, 0)" for name in (PAID, SENT))
-"""SQL for an amount that the calls of a ledger entry spent; ``{0}`` is the index of the amount in `Spent`."""
 
 
 class QueuedRows:
@@ -78,9 +75,9 @@ class QueuedRows:
     def _recount(self, cursor: Any, batch: str) -> None:
         """Sets a batch's spending to the sum over its rows, unless a row is running."""
         cursor.execute(
-            f"WITH took AS (SELECT tokens, usd, calls FROM moot.rows WHERE batch = %s AND status = 'done' UNION ALL "
-            f"SELECT {', '.join(map(SPENT_BY.format, range(3)))} FROM moot.rows AS r JOIN moot.debates AS d "
-            "ON d.id = r.key JOIN moot.entries AS e ON e.debate = d.number WHERE r.batch = %s AND r.status <> 'done') "
+            "WITH took AS (SELECT tokens, usd, calls FROM moot.rows WHERE batch = %s AND status = 'done' UNION ALL "
+            "SELECT p.paid_tokens + p.sent_tokens, p.paid_usd + p.sent_usd, p.paid_calls + p.sent_calls FROM moot.rows "
+            "AS r JOIN moot.replies AS p ON p.run = r.key WHERE r.batch = %s AND r.status <> 'done') "
             "UPDATE moot.batches SET (taken_tokens, taken_usd, taken_calls) = (SELECT coalesce(sum(tokens), 0), "
             "coalesce(sum(usd), 0), coalesce(sum(calls), 0) FROM took) "
             "WHERE id = %s AND NOT EXISTS (SELECT 1 FROM moot.rows WHERE batch = %s AND status = 'running')",

@@ -235,7 +235,7 @@ class Ceilings:
             level._wake_waiting()
 
     def count_paid_calls(self, planned: PlannedCall, calls: Sequence[Call], *, skipped: bool) -> None:
-        """Counts calls that an earlier run paid for, and that are not made again: the ledger has their replies."""
+        """Counts calls that an earlier run paid for, and that are not made again: their replies are stored."""
         if not self.bounded:
             return
         # The earlier run then refused a call, or cut off the last of these calls.

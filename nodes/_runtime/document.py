@@ -171,10 +171,10 @@ def usage(calls: Sequence[Call]) -> dict[str, Any]:
         }
 
     roles = sorted({c["role"] for c in calls})
-    earlier = [call for call in calls if call.get("from_ledger")]
+    earlier = [call for call in calls if call.get("from_store")]
     by_role = {role: total([call for call in calls if call["role"] == role]) for role in roles}
-    # The totals include replies from the ledger. Of equal calls that shared a request, only the sent one has tokens.
-    return total(calls) | {"by_role": by_role} | ({"from_ledger": total(earlier)} if earlier else {})
+    # The totals include stored replies. Of equal calls that shared a request, only the sent one has tokens.
+    return total(calls) | {"by_role": by_role} | ({"from_store": total(earlier)} if earlier else {})
 
 
 def models_used(calls: Sequence[Call]) -> dict[str, Any]:

@@ -33,11 +33,11 @@ from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, tracing_is_enabled
 from moot.core.redaction import environment_keys, hide_secrets
 from moot.nodes._models.ceilings import Ceilings, open_ceilings
-from moot.nodes._models.debate_ledger import current_use
-from moot.nodes._models.ledger_messages import FROM_LEDGER
 from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
+from moot.nodes._models.replies import current_use
 from moot.nodes._models.session import Session, ceilings_in, current_recorder, session_in, with_session
 from moot.nodes._models.spend import spent_by
+from moot.nodes._models.stored_messages import FROM_STORE
 from moot.nodes._runtime.document import document_of
 from moot.nodes._runtime.nesting import ResumeListener, parent_config
 from moot.nodes._runtime.run_settings import own_copy, resumed_settings, settings_of_run
@@ -69,7 +69,7 @@ def set_langsmith_environment() -> None:
 
 
 FREE: Price = {"input": 0.0, "output": 0.0}
-"""The price of a reply from the ledger."""
+"""The price of a stored reply."""
 
 
 class Client(langsmith.Client):
@@ -100,7 +100,7 @@ class Client(langsmith.Client):
         clean: dict[str, Any] = run | self._clean({part: run[part] for part in NOT_ANONYMISED if run.get(part)})
         metadata = (clean.get("extra") or {}).get("metadata") or {}
         if usage := metadata.get("usage_metadata"):
-            price = FREE if metadata.get(FROM_LEDGER) else price_of(metadata.get("model", ""), self.prices)
+            price = FREE if metadata.get(FROM_STORE) else price_of(metadata.get("model", ""), self.prices)
             metadata["usage_metadata"] = with_costs(usage, price)
         return clean
 

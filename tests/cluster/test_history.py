@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from moot.core.errors import UserError
-from moot.core.ledger import key_of
-from moot.core.ledger.records import Entry, Request
+from moot.core.store import key_of
+from moot.core.fingerprints import Entry, Request
 from moot.core.ledger.values import pack
 from moot.core.postgres.connection import VERSION, Postgres
 from moot.core.postgres.ledger import PostgresLedger
@@ -92,13 +92,13 @@ def test_commands_can_use_the_debates_of_all_users(url: str, monkeypatch: pytest
     assert deleted.stdout == f"Deleted: {DONE}\nDeleted: {LOST}\n"
     assert "table of threads is not changed" in deleted.stderr
     assert [entry["id"][-32:] for entry in json.loads(moot("list", "--json").stdout)] == [RUNNING]
-    assert DONE not in moot("ledger", "--json").stdout
+    assert DONE not in moot("replies", "--json").stdout
 
 
 def test_moot_ledger_uses_the_named_database(url: str, tmp_path: Path) -> None:
     """An exported debate can be imported into the local ledger. A deleted debate takes no more entries."""
-    assert json.loads(moot("ledger", "--json").stdout) == []
-    listed = json.loads(moot("ledger", "--json", "--database", url).stdout)
+    assert json.loads(moot("replies", "--json").stdout) == []
+    listed = json.loads(moot("replies", "--json", "--database", url).stdout)
     found = {row["id"]: (row["status"], row["entries"], row["calls"]) for row in listed}
     assert found == {
         DONE: ("done", 1, 1),
@@ -106,18 +106,18 @@ def test_moot_ledger_uses_the_named_database(url: str, tmp_path: Path) -> None:
         LOST: ("interrupted", 0, 0),
         QUEUED: ("interrupted", 0, 0),
     }
-    assert "judge" in moot("ledger", "show", DONE, "--database", url).stdout
-    assert moot("ledger", "export", DONE, tmp_path / "one.moot", "--database", url).returncode == 0
-    assert moot("ledger", "delete", QUEUED, "--database", url).returncode == 0
-    assert "There is no debate" in moot("ledger", "show", QUEUED, "--database", url).stderr
+    assert "judge" in moot("replies", "show", DONE, "--database", url).stdout
+    assert moot("replies", "export", DONE, tmp_path / "one.moot", "--database", url).returncode == 0
+    assert moot("replies", "delete", QUEUED, "--database", url).returncode == 0
+    assert "There is no debate" in moot("replies", "show", QUEUED, "--database", url).stderr
     key = key_of("chat", {"model": "m", "messages": "It rains."})
     with (
         closing(Postgres(url)) as postgres,
         pytest.raises(UserError, match="no longer has a row for this debate"),
     ):
         PostgresLedger(postgres).store_entries([Entry(QUEUED, key, {}, time.time(), 2, pack("{}"))])
-    assert moot("ledger", "import", tmp_path / "one.moot").returncode == 0  # into the local ledger
-    assert [row["id"] for row in json.loads(moot("ledger", "--json").stdout)] == [DONE]
+    assert moot("replies", "import", tmp_path / "one.moot").returncode == 0  # into the local ledger
+    assert [row["id"] for row in json.loads(moot("replies", "--json").stdout)] == [DONE]
 
 
 def test_commands_refuse_a_database_that_cannot_be_used(url: str) -> None:

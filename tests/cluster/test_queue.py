@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from moot.core.errors import BudgetExhausted
-from moot.core.ledger import key_of
+from moot.core.store import key_of
 from moot.core.ledger.file import LedgerFile
-from moot.core.ledger.records import Entry, Request
+from moot.core.fingerprints import Entry, Request
 from moot.core.ledger.values import pack
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.ledger import PostgresLedger

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from moot.core.ledger.file import LedgerFile
-from moot.core.ledger.records import Entry
+from moot.core.fingerprints import Entry
 
 from tests.commands import COMMAND
 from tests.conftest import CLAIM, StubEndpoint, running_stub

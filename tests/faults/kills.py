@@ -16,7 +16,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from moot.core.ledger.records import FAILED, Entry
+from moot.core.fingerprints import FAILED, Entry
 from moot.core.ledger.values import unpack
 
 from tests.conftest import CLAIM, StubEndpoint

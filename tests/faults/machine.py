@@ -117,7 +117,7 @@ def fill_disk(folder: Path, quick: bool) -> Result:
     with sandbox(folder) as here:
         here.environment |= UNSTORED_BYTECODE
         here.out.write_text('{"old": true}')
-        words = [*words_of(SYSTEM), "--ledger", "off", "--json", "--out", str(here.out)]
+        words = [*words_of(SYSTEM), "--replies", "off", "--json", "--out", str(here.out)]
         ended = here.end(here.start(*words, preexec_fn=limit_files))
         printed = json.loads(ended.stdout or "null") or {}
     wrong = first_failed(
@@ -252,7 +252,7 @@ FAULTS = [
     ),
     Fault(
         "kill -9 and SIGTERM of a Python process",
-        "a program that calls a graph within `ledger_use` is killed and started again",
+        "a program that calls a graph within `store_use` is killed and started again",
         "all debates end with the verdict of an undisturbed run; only calls without a usable answer are paid again",
         kill_debates_in_python,
     ),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.core.ledger.records import Request
+from moot.core.fingerprints import Request
 from moot.core.postgres.connection import VERSION, Postgres
 from moot.core.postgres.served import Heartbeat, ServedLedger
 from moot.web import debates

@@ -13,7 +13,7 @@ from moot.core.telemetry.instruments import CAPTURE, captures_content
 from moot.graphs import load_graph
 from moot.graphs.society_of_minds import graph as society
 from moot.graphs.standard_prompting import graph as prompting
-from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
+from moot.nodes._models.replies import StoreUse, store_use
 from opentelemetry.trace import StatusCode
 
 from tests.conftest import CLAIM, StartStub
@@ -128,12 +128,12 @@ async def test_a_cancelled_debate_ends_its_spans_and_is_counted_as_interrupted(
     assert {span.name for span in recorded.spans()} >= {"chat gpt-4o-mini", "invoke_workflow standard_prompting"}
 
 
-async def test_a_reply_from_the_ledger_is_not_recorded_as_a_call(recorded: Recorded, start_stub: StartStub) -> None:
+async def test_a_stored_reply_is_not_recorded_as_a_call(recorded: Recorded, start_stub: StartStub) -> None:
     stub = start_stub()
     for _ in range(2):
-        with ledger_use(LedgerUse("reuse")):
+        with store_use(StoreUse("reuse")):
             document = await prompting.ainvoke({"claim": CLAIM}, context=settings_of("standard_prompting"))
-    assert document["calls"][0]["from_ledger"]
+    assert document["calls"][0]["from_store"]
     assert len(stub.calls()) == len(recorded.spans("chat")) == recorded.count("gen_ai.client.operation.duration") == 1
     assert recorded.count("moot.debate.duration", moot__status="done") == 2
 

@@ -67,7 +67,7 @@ async def test_a_run_whose_debate_is_not_in_the_ledger_is_skipped(monkeypatch: p
         async def debates(self) -> list[Any]:
             return [row]
 
-    monkeypatch.setattr(threads, "open_ledger", Ledger)
+    monkeypatch.setattr(threads, "open_store", Ledger)
     assert await threads._last_debates() == {"thread a": row}
 
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.errors import UserError
-from moot.core.ledger import CallLedger, Key, key_of, ledger_path, open_ledger
+from moot.core.store import CallLedger, Key, key_of, ledger_path, open_store
 from moot.core.ledger.file import SCHEMA_VERSION, LedgerFile
 
 SETTINGS = {"model": "openai:stub", "api_key": "sk-nobody-may-see-this-1234"}
@@ -26,7 +26,7 @@ SETTINGS = {"model": "openai:stub", "api_key": "sk-nobody-may-see-this-1234"}
 async def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A ledger in a new folder. Its first operation creates the file."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
-    ledger = open_ledger()
+    ledger = open_store()
     yield ledger
     await asyncio.to_thread(ledger.close)
 
@@ -74,7 +74,7 @@ def test_a_changed_part_an_added_part_or_another_kind_changes_the_hash(
 
 def test_another_key_version_gives_another_hash(monkeypatch: pytest.MonkeyPatch) -> None:
     before = key_of("chat", {"model": "m"})
-    monkeypatch.setattr("moot.core.ledger.records.KEY_VERSION", 0)
+    monkeypatch.setattr("moot.core.fingerprints.KEY_VERSION", 0)
     assert key_of("chat", {"model": "m"}).hash != before.hash
 
 
@@ -254,8 +254,8 @@ async def test_damaged_files_and_files_of_other_programs_or_later_versions_are_r
         connection.close()
     with pytest.raises(UserError, match=r"later version|damaged") as raised:
         await ledger.begin("a", {"claim": "x"}, {})
-    assert raised.value.kind == "damaged_ledger"
-    assert "--ledger off" in raised.value.detail
+    assert raised.value.kind == "damaged_store"
+    assert "--replies off" in raised.value.detail
 
 
 async def test_a_result_that_cannot_be_decompressed_is_reported_as_damage(ledger: CallLedger) -> None:
@@ -266,7 +266,7 @@ async def test_a_result_that_cannot_be_decompressed_is_reported_as_damage(ledger
         connection.execute("UPDATE entries SET value = CAST('z' || 'not compressed' AS BLOB)")
     connection.close()
     with pytest.raises(UserError, match="damaged"):
-        await open_ledger().find(chat_key(1))
+        await open_store().find(chat_key(1))
 
 
 async def test_the_error_for_an_unwritable_folder_says_what_to_do(
@@ -275,8 +275,8 @@ async def test_the_error_for_an_unwritable_folder_says_what_to_do(
     # A file takes the place of the parent folder, because root may write even to a read-only folder.
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "file" / "home"))
-    ledger = open_ledger()
-    with pytest.raises(UserError, match=r"MOOT_HOME.*--ledger off"):
+    ledger = open_store()
+    with pytest.raises(UserError, match=r"MOOT_HOME.*--replies off"):
         await ledger.begin("a", {"claim": "x"}, {})
     await asyncio.to_thread(ledger.close)
 
@@ -324,10 +324,10 @@ async def test_pruning_removes_old_debates_and_then_entries_of_other_debates(led
 
 BEGIN_DEBATE = """
 import asyncio, sys
-from moot.core.ledger import key_of, open_ledger
+from moot.core.store import key_of, open_store
 
 async def main():
-    ledger = open_ledger()
+    ledger = open_store()
     begun = await ledger.begin("a", {"claim": "x"}, {})
     print(begun.id, begun.resumed, flush=True)
     async def store_entries(lane):
