@@ -89,7 +89,7 @@ def debate_setup(
     mode = parse_mode(replies or value_of("replies") or "record")
     if resume and (fresh or mode != "record"):
         raise UserError(
-            "--resume uses the stored replies: leave out --fresh, and set --replies to record.",
+            "--resume uses stored replies: leave out --fresh, and set --replies to record.",
             kind="invalid_setting",
         )
     settings = parse_settings(

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from langchain_core.messages import BaseMessage
@@ -89,6 +90,13 @@ class Pending:
     """The result in a list; empty if the call failed or was cancelled."""
     error: Exception | None = None
 
+    async def wait(self) -> list[Any]:
+        """Waits for ``result``; raises a copy of the call's error."""
+        await self.over.wait()
+        if self.error is not None:
+            raise copy_error(self.error)
+        return self.result
+
 
 @dataclass
 class DebateReplies:
@@ -105,6 +113,8 @@ class DebateReplies:
     opened: dict[Any, Mapping[str, Any]] = field(default_factory=dict)
     """Properties of the opened sources that search a corpus, by the sources' arguments; see `open_stored_corpus`."""
     _pending: dict[str, Pending] = field(default_factory=dict)
+    _kept: set[str] = field(default_factory=set)
+    """The keys of texts whose vectors this run has stored."""
     _numbers: dict[str, dict[Any, int]] = field(default_factory=dict)
 
     def number(self, call: str, moment: Any) -> int:
@@ -155,25 +165,29 @@ class DebateReplies:
         """Makes a call once for all callers until `forget`; returns its result, and whether another caller made it."""
         # If the caller that makes the call is cancelled, one of the waiting callers makes it.
         while (pending := self._pending.get(key)) is not None:
-            await pending.over.wait()
-            if pending.error is not None:
-                raise copy_error(pending.error)
-            for result in pending.result:
+            for result in await pending.wait():
                 return result, True
-        pending = self._pending[key] = Pending()
+        return await self._share([key], make), False
+
+    async def _share(self, keys: Sequence[str], make: Callable[[], Awaitable[T]]) -> T:
+        """Makes a call; callers that request one of its keys in the meantime wait for the result."""
+        pending = Pending()
+        self._pending |= dict.fromkeys(keys, pending)
         try:
-            pending.result.append(await make())
+            result = await make()
+            pending.result.append(result)
         except BaseException as error:
             pending.error = error if isinstance(error, Exception) else None
-            self.forget(key)
+            self.forget(*keys)
             raise
         finally:
             pending.over.set()
-        return pending.result[0], False
+        return result
 
-    def forget(self, key: str) -> None:
-        """Forgets the shared result of a call, so that the next caller makes the call again."""
-        self._pending.pop(key, None)
+    def forget(self, *keys: str) -> None:
+        """Forgets the shared results of calls, so that the next caller makes the call again."""
+        for key in keys:
+            self._pending.pop(key, None)
 
     async def embed(
         self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[list[str]], Awaitable[list[list[float]]]]
@@ -181,21 +195,37 @@ class DebateReplies:
         """The vectors of texts, from the store or from ``make``; see `moot.retrievers._encoders.Embeddings`."""
         # Each text has its own reply, because another run may embed the texts in other batches.
         keys = {text: key_of("embedding", {**parts, "text": text}) for text in texts}
-        about = {"model": parts["model"]}
-        found = await self.find(list(keys.values()), f"embeddings of {parts['model']}")
-        for reply in found.values():
-            if reply.failed:
-                raise error_from_record(reply.value)
-        vectors = {text: found[key].value for text, key in keys.items() if key in found}
-        if missing := [text for text in keys if text not in vectors]:
+        about, vectors = {"model": parts["model"]}, dict[str, list[float]]()
+
+        async def find_or_embed(batch: list[str]) -> dict[str, list[float]]:
+            found = await self.find([keys[text] for text in batch], f"embeddings of {parts['model']}")
+            for reply in found.values():
+                if reply.failed:
+                    raise error_from_record(reply.value)
+            stored = {text: found[keys[text]].value for text in batch if keys[text] in found}
+            if not (missing := [text for text in batch if text not in stored]):
+                return stored
             try:
                 fresh = dict(zip(missing, await make(missing), strict=True))
             except MootError as error:
-                record = error.record("")
-                await self.keep("embedding", {keys[text]: record for text in missing}, about, failed=True)
+                await self.keep("embedding", {keys[text]: error.record("") for text in missing}, about, failed=True)
                 raise
-            await self.keep("embedding", {keys[text]: vector for text, vector in fresh.items()}, about)
-            vectors |= fresh
+            await self.keep(
+                "embedding",
+                {key: vector for text, vector in fresh.items() if (key := keys[text]) not in self._kept},
+                about,
+            )
+            self._kept.update(keys[text] for text in fresh)
+            return stored | fresh
+
+        while missing := [text for text in keys if text not in vectors]:
+            shared = {text: pending for text in missing if (pending := self._pending.get(keys[text]))}
+            if own := [text for text in missing if text not in shared]:
+                vectors |= await self._share([keys[text] for text in own], partial(find_or_embed, own))
+                self.forget(*(keys[text] for text in own))  # because later calls use the encoder's own cache
+            for text, pending in shared.items():
+                for found in await pending.wait():
+                    vectors[text] = found[text]
         return [vectors[text] for text in texts]
 
 

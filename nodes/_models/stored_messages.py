@@ -106,5 +106,5 @@ def _key_message(message: BaseMessage) -> Any:
 def key_model(model: ChatModel) -> list[Any]:
     """The part of a key for a model: its name with the provider, its endpoint, and its `PARAMETERS`."""
     left_out = ("max_tokens",) if model.is_capped else ()
-    parameters = {name: getattr(model.chat, name, None) for name in PARAMETERS if name not in left_out}
-    return [model.name, without_user(model.endpoint.base_url), parameters]
+    parameters = [None if name in left_out else getattr(model.chat, name, None) for name in PARAMETERS]
+    return [model.name, without_user(model.endpoint.base_url), *parameters]

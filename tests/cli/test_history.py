@@ -47,11 +47,11 @@ def test_a_debate_is_stored_listed_shown_reported_and_deleted(tmp_path: Path, mo
     assert id not in moot("replies", "--json").stdout
     [other] = json.loads(moot("list", "--json").stdout)
     assert moot("delete", other["id"][:-20], "--yes").returncode == 0
-    assert "Eggs are laid." not in moot("replies", "--json").stdout  # the ledger's row was deleted too
+    assert "Eggs are laid." not in moot("replies", "--json").stdout  # its row in the store was deleted too
 
 
-def test_list_and_ledger_refuse_an_unknown_status() -> None:
-    for command in ("list", "ledger"):
+def test_list_and_replies_refuse_an_unknown_status() -> None:
+    for command in ("list", "replies"):
         done = moot(command, "--status", "finished")
         assert done.returncode == 2
         assert "interrupted" in done.stderr

@@ -1,4 +1,4 @@
-"""``moot verify`` resumes an unfinished debate from the ledger if the command is repeated or has ``--resume``.
+"""``moot verify`` resumes an unfinished debate from the store if the command is repeated or has ``--resume``.
 
 ``--fresh`` starts a new debate. A person's replies are kept.
 """
@@ -79,7 +79,7 @@ def test_a_debate_that_waits_for_a_person_resumes_in_another_process(start_stub:
     document = json.loads(second.stdout)
     assert (second.returncode, document["status"], document["id"]) == (0, "done", row["id"]), second.stderr
     assert "resuming the debate that has waited for you since" in second.stderr
-    assert f"The ledger has {row['calls']} calls of this debate." in second.stderr
+    assert f"The replies to {row['calls']} calls of this debate are stored." in second.stderr
     assert len(chat_calls(stub)) == document["usage"]["calls"]  # no call was made twice
     assert "Otters sleep on their backs." in stub.prompts()[-1]
 
@@ -97,10 +97,10 @@ def test_fresh_starts_a_new_debate(start_stub: StartStub) -> None:
 
 def test_fresh_with_resume_is_refused() -> None:
     code, _, stderr = run_debate("--fresh", "--resume")
-    assert (code, "--resume uses the calls" in stderr) == (2, True)
+    assert (code, "--resume uses stored replies" in stderr) == (2, True)
 
 
-def test_an_unknown_ledger_mode_is_refused() -> None:
+def test_an_unknown_mode_is_refused() -> None:
     code, _, stderr = run_debate("--replies", "maybe")
     assert (code, "record, reuse, replay or off" in stderr) == (2, True)
 

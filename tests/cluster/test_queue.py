@@ -1,25 +1,22 @@
-"""The queue in Postgres: its rows, the budget of its batches, and its ledger."""
+"""The queue in Postgres: its rows, the budget of its batches, and its store."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from moot.core.errors import BudgetExhausted
-from moot.core.store import key_of
-from moot.core.ledger.file import LedgerFile
-from moot.core.fingerprints import Entry, Request
-from moot.core.ledger.values import pack
 from moot.core.postgres.connection import Postgres
-from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.queued import QueuedBatch
 from moot.core.postgres.rows import MOST_LOSSES, QueuedRows
+from moot.core.postgres.store import PostgresStore
+from moot.core.store import Reply
 from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.leased_ceilings import LeasedCeilings
 from moot.nodes._models.spend import NOTHING, PlannedCall, Spend
@@ -45,9 +42,15 @@ def server() -> Iterator[Server]:
 def postgres(server: Server) -> Iterator[Postgres]:
     found = Postgres(server.url)
     found.prepare()
-    found.do(lambda cursor: cursor.execute("TRUNCATE moot.batches, moot.workers, moot.debates CASCADE"))
+    found.do(lambda cursor: cursor.execute("TRUNCATE moot.batches, moot.workers, moot.runs CASCADE"))
     yield found
     found.close()
+
+
+@pytest.fixture
+def store(postgres: Postgres) -> Iterator[PostgresStore]:
+    with closing(PostgresStore(Postgres(postgres.url), assigns=False)) as found:
+        yield found
 
 
 def jobs(count: int) -> list[dict[str, Any]]:
@@ -226,20 +229,20 @@ async def test_processes_together_spend_exactly_the_budget_of_a_batch(postgres: 
     assert all(process.refused for process in processes)
 
 
-def test_the_spending_of_a_lost_worker_counts_once(postgres: Postgres) -> None:
+def test_the_spending_of_a_lost_worker_counts_once(postgres: Postgres, store: PostgresStore) -> None:
     """The spending counts for the next debate of the row, but not for the process that runs this debate.
 
     When the batch is opened again, the spending replaces the lost worker's lease in the batch's sum.
     """
-    rows, ledger, most = QueuedRows(postgres), PostgresLedger(postgres), Spend(math.inf, math.inf, 20)
+    rows, most = QueuedRows(postgres), Spend(math.inf, math.inf, 20)
     rows.open_batch(replace(BATCH, most=most))
     rows.queue_rows(BATCH.id, jobs(2))
     rows.assign("key0", rows.join())
     leased, _ = rows.lease(BATCH.id, (0, 0, 1), (0, 0, 1))
-    ledger.begin(Request("key0", "f", "rag", "{}", "{}", True, None))
-    for text, about in (("a", {"paid": [10, 0, 1]}), ("b", {"failed": 1, "sent": [30.5, 0, 1]})):
-        key = key_of("chat", {"messages": text})
-        ledger.store_entries([Entry("key0", key, about, 1.0, 1, b"t1")])
+    store.begin("rag", {}, {}, id="key0")
+    paid = Reply("key0", "a" * 32, "chat", {}, None, paid=(10, 0, 1))
+    lost = Reply("key0", "b" * 32, "chat", {}, None, failed=True, sent=(30.5, 0, 1))
+    store.keep([(paid, 1), (lost, None)])
     make_workers_silent(postgres)
     rows.requeue_lost(LOST)
 
@@ -258,38 +261,17 @@ def test_the_spending_of_a_lost_worker_counts_once(postgres: Postgres) -> None:
     assert postgres.do(lambda cursor: cursor.execute(taken).fetchone()) == (40.5, 2)
 
 
-def test_the_ledger_in_postgres_behaves_like_a_ledger_file(postgres: Postgres, tmp_path: Path) -> None:
-    file = LedgerFile(tmp_path / "ledger.sqlite")
-    ledgers: list[Any] = [file, PostgresLedger(postgres)]
-    first, second = (key_of("chat", {"model": "m", "messages": text}) for text in ("a", "b"))
-    id, other = "0" * 32, "1" * 32
-    found = []
-    for ledger in ledgers:
-        results = []
-        with ledger.transaction():
-            results.append(ledger.begin(Request(id, "f", "rag", '{"claim": "\\u0000"}', "{}", True, None)))
-            results.append(ledger.begin(Request(other, "f", "rag", "{}", "{}", True, None)))
-        values = [pack(json.dumps(text)) for text in ("1", "2", "x" * 9000)]
-        for debate, key, about, value in (
-            (id, first, {"role": "a", "failed": 1}, values[0]),
-            (id, second, {"role": "\0"}, values[1]),
-            (other, first, {}, values[2]),
-            (id, second, {"role": "b"}, values[2]),
-        ):
-            ledger.store_entries([Entry(debate, key, about, 1.0, len(value), value)])
-        results.append(sorted((entry.key.hash, entry.about, entry.value) for _, entry in ledger.entries(id)))
-        results += [
-            ledger.find(first.hash, id),
-            ledger.find(first.hash, None),
-            ledger.find(first.hash, id, failed=False),
-        ]
-        results += [ledger.find(second.hash, other), ledger.find("0" * 32, None)]
-        results.append(ledger.most_similar(key_of("chat", {"model": "m", "messages": "c"}), other))
-        with ledger.transaction():
-            ledger.end(id, "done", None, None)
-            ledger.end(other, "failed", None, None)
-        with ledger.transaction():
-            results += [ledger.begin(Request(one, "f", "rag", "{}", "{}", True, None)) for one in (id, other)]
-        found.append(results)
-    file.close()
-    assert found[0] == found[1]
+def test_a_queue_decides_who_runs_a_debate(postgres: Postgres, store: PostgresStore) -> None:
+    """A worker takes over a debate that seems to run. It counts as running while its row runs."""
+    rows = QueuedRows(postgres)
+    rows.open_batch(BATCH)
+    rows.queue_rows(BATCH.id, jobs(1))
+    rows.assign("key0", rows.join())
+    starts = [store.begin("rag", {"claim": "x"}, {}, id="key0") for _ in range(2)]
+    assert [start.resumed for start in starts] == [False, True]
+    assert [run.status for run in store.runs()] == ["running"]
+    make_workers_silent(postgres)
+    rows.requeue_lost(LOST)
+    assert [run.status for run in store.runs()] == ["interrupted"]
+    store.end("key0", "done")
+    assert not store.begin("rag", {"claim": "x"}, {}, id="key0").resumed

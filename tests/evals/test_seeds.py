@@ -14,8 +14,8 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from moot.evals._runs.plan import make_plan
 from moot.evals._runs.run import Limits, run_plan
 from moot.graphs import load_graph
-from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.seeds import CallSeeds, derived_seed
 from moot.nodes._models.session import Session
 from moot.nodes._models.speaker import as_speaker

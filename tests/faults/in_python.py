@@ -1,6 +1,6 @@
 """A program that calls a graph from Python. Its argument is a JSON object with the parameters of `main`.
 
-The program runs a debate for each claim, all at once, with the ledger's ``mode``. It writes the list of documents to
+The program runs a debate for each claim, all at once, with the store's ``mode``. It writes the list of documents to
 the file ``out``. If there is only one claim, it writes the document without a list.
 """
 

@@ -19,8 +19,8 @@ from moot.core.errors import BudgetExhausted
 from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
 from moot.nodes._models.ceilings import Ceilings
 from moot.nodes._models.contexts import count_prompt, forget_contexts
-from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.ledger import tokens_of
+from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.spend import PlannedCall, Spend, reservation, spent_by
 from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.settings import Settings

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from moot.graphs import shared_ceilings
-from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import read_prices
+from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.spend import spent_by
 from moot.transcript import round_sections
 from moot.transcript.end import costs

@@ -26,7 +26,7 @@ from langgraph.types import Command, Interrupt, RetryPolicy, Send
 from moot.core.errors import MootError, UserError
 from moot.core.store import Store, open_store
 from moot.graphs import standard_mad
-from moot.nodes import Debate, StoreUse, Node, Settings, graph_node, store_use
+from moot.nodes import Debate, Node, Settings, StoreUse, graph_node, store_use
 from typing_extensions import TypedDict
 
 from tests.cluster.postgres import Server, binaries, running_postgres

@@ -16,8 +16,8 @@ from moot.core.store import Store, open_store
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.contexts import forget_contexts
-from moot.nodes._models.replies import DebateReplies, StoreUse, store_use
 from moot.nodes._models.prices import paid_calls
+from moot.nodes._models.replies import DebateReplies, StoreUse, store_use
 from moot.nodes._models.session import Session
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._texts.replies import QueryReply
@@ -71,9 +71,7 @@ def comparable(document: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-async def test_replayed_debates_make_no_call_and_equal_the_recorded_debates(
-    stub: StubEndpoint, store: Store
-) -> None:
+async def test_replayed_debates_make_no_call_and_equal_the_recorded_debates(stub: StubEndpoint, store: Store) -> None:
     systems_and_seeds = [(SYSTEMS[n % 3], n) for n in range(20)]
     recorded = await asyncio.gather(*(debate(*what, StoreUse("record"), max_rounds=2) for what in systems_and_seeds))
     assert {document["status"] for document in recorded} == {"done"}, [d["error"] for d in recorded]
@@ -128,9 +126,7 @@ async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub,
     assert not any(call.get("from_store") for call in third["calls"])
 
 
-async def test_the_reuse_mode_takes_replies_of_another_debate(
-    stub: StubEndpoint, store: Store
-) -> None:
+async def test_the_reuse_mode_takes_replies_of_another_debate(stub: StubEndpoint, store: Store) -> None:
     first = await debate("society_of_minds", 0, StoreUse("record"))
     sent = len(stub.calls())
     second = await debate("society_of_minds", 0, StoreUse("reuse"))
@@ -248,9 +244,7 @@ async def test_a_debate_with_shortened_prompts_is_replayed_without_any_call(
     assert len(stub.calls()) == sent
 
 
-async def test_calls_after_a_persons_reply_are_not_taken_from_the_store(
-    start_stub: StartStub, store: Store
-) -> None:
+async def test_calls_after_a_persons_reply_are_not_taken_from_the_store(start_stub: StartStub, store: Store) -> None:
     stub = start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "The same in each round."}}])
     system = load_graph("tool_mad")
     given = {"model": "openai:stub", "embedder": "openai:stub-embedding"} | reading_demo(system.settings)

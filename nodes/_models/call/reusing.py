@@ -78,7 +78,7 @@ async def stored_or_new(below: Way, speaker: Speaker, request: Request, replies:
     """The stored result for a key, or that of the layers below, which is then stored."""
     what = f"a call of {speaker.role} ({speaker.ledger.place()})"
     if found := (await replies.find([key], what)).get(key):
-        if "unusable" in found.value:  # the debate was killed before the second reply
+        if "message" not in found.value:  # the debate was killed before the second reply
             raise replay_miss(what)
         return await stored_result(speaker, request, found.value)
     result = Result(NO_REPLY, [], [])
@@ -124,7 +124,8 @@ class StoredEntry:
         self.unusable: tuple[AIMessage, Call] | None = None
         if earlier := replies.earlier.get(key):
             self._lost = Spend(*earlier.sent)
-            if "unusable" in (value := earlier.value or {}):
+            value = earlier.value or {}
+            if "unusable" in value and "message" not in value:
                 self._value, call = value, cast(Call, {**value["call"], "from_store": True})
                 self.unusable = message_of(value["unusable"]), call
                 count_paid_calls(speaker, request, [call], skipped=False)
@@ -143,6 +144,7 @@ class StoredEntry:
         """Stores the result; a later run uses it if it is usable, and otherwise repeats the request."""
         error, spent = result.error, spent_by(result.calls, self._ceilings.prices)
         self._value = {
+            **(self._value or {}),
             "message": value_of(result.message, whole=usable),
             "calls": result.calls,
             "warnings": result.warnings,
