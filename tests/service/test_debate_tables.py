@@ -42,7 +42,7 @@ def begin(
     store: PostgresStore, server_run: str, person: str | None = "ann", key: str | None = None, id: str = "a" * 32
 ) -> RunStart:
     """Begin or resume a debate in a run of the server."""
-    given = "rag", {"claim": "It rains."}, {}
+    given: Any = ("rag", {"claim": "It rains."}, {})
     return store.begin(*given, id=id, idempotency_key=key, person=person, server_run=server_run)
 
 
