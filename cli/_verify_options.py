@@ -78,12 +78,12 @@ CalibrationFile = Annotated[
         "that affect verdicts.",
     ),
 ]
-LedgerMode = Annotated[
+ReplyMode = Annotated[
     str | None,
     typer.Option(
         metavar="MODE",
-        help="record stores the results of calls, so that a debate that was interrupted or failed does not pay for "
-        "them again. reuse also uses results of other debates. replay uses only stored results and makes no calls. "
+        help="record stores the replies to calls, so that a debate that was interrupted or failed does not pay for "
+        "them again. reuse also uses replies of other debates. replay uses only stored replies and makes no calls. "
         "off stores nothing.  [default: record]",
     ),
 ]

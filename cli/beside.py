@@ -9,9 +9,9 @@ from typing import Any
 from moot.cli.resuming import DebateSetup
 from moot.core.errors import MootError, UserError
 from moot.graphs import DebateSystem, load_graph
-from moot.nodes._models.debate_ledger import LedgerUse
 from moot.nodes._models.equal_cost import BUDGET_NAMES, FullCost, ceiling_settings, full_cost, ratios, shared_settings
 from moot.nodes._models.prices import price_of, read_prices
+from moot.nodes._models.replies import StoreUse
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._runtime.settings import DEMONSTRATION, Settings, checked_settings
 from moot.nodes._runtime.state import ControlRun, Equal
@@ -86,7 +86,7 @@ def run_control(
     Args:
         control: the control.
         document: the debate's document.
-        setup: the debate's settings and ledger use.
+        setup: the debate's settings and use of the store.
         run_debate: runs the control on the debate's input.
 
     Raises:
@@ -108,7 +108,7 @@ def _control_setup(control: Control, debate: FullCost, setup: DebateSetup) -> De
         own["seed"] = derived_seed(setup.settings.seed, "beside", control.name, control.equal)
     is_replay = setup.earlier is not None and setup.earlier.status == "done"
     return DebateSetup(
-        checked_settings(kind, own), LedgerUse("record" if is_replay else setup.use.mode, setup.use.adopt)
+        checked_settings(kind, own), StoreUse("record" if is_replay else setup.use.mode, setup.use.adopt)
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from moot.core.postgres.served import ServedLedger
+    from moot.core.store import Store
 
 Database = Annotated[
     str | None,
@@ -25,12 +25,12 @@ Database = Annotated[
         show_envvar=False,
     ),
 ]
-_ledger: ContextVar[ServedLedger | None] = ContextVar("database's ledger", default=None)
+_store: ContextVar[Store | None] = ContextVar("database's store", default=None)
 
 
 @contextmanager
 def using_database(url: str | None) -> Iterator[None]:
-    """Context in which the history and the ledger are those of a database, if its address is given.
+    """Context in which the history and the store of replies are those of a database, if its address is given.
 
     A message on standard error then names the database. Anyone who has the address can read and delete the debates of
     all users.
@@ -47,22 +47,26 @@ def using_database(url: str | None) -> Iterator[None]:
         yield
         return
     from moot.core.postgres.connection import Postgres
-    from moot.core.postgres.served import ServedLedger
+    from moot.core.postgres.store import PostgresStore
     from moot.web import debates
     from moot.web.service.documents import Documents
 
-    with closing(Postgres(url, patience=0)) as postgres:
+    with closing(Postgres(url, patience=0)) as postgres, closing(PostgresStore(postgres)) as store:
         postgres.check()
         text = f"From the database {postgres.name()} (MOOT_DATABASE or --database), not from this machine's folder:"
         print(text, file=sys.stderr, flush=True)  # noqa: T201
-        token = _ledger.set(ServedLedger(postgres, ""))
+        token = _store.set(store)
         try:
             with debates.use_database(Documents(postgres)):
                 yield
         finally:
-            _ledger.reset(token)
+            _store.reset(token)
 
 
-def database_ledger() -> ServedLedger | None:
-    """The ledger of the database in use; None if no database is in use."""
-    return _ledger.get()
+def existing_store() -> Store | None:
+    """The store of the database in use, else that of this machine; None if this machine has none."""
+    if found := _store.get():
+        return found
+    from moot.core.store import open_store, store_path
+
+    return open_store() if store_path().exists() else None

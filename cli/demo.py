@@ -16,7 +16,7 @@ from moot.core.errors import error_from_record
 from moot.core.files import write_atomically, write_error
 from moot.core.lazy import install_step
 from moot.graphs import DebateSystem, load_graph
-from moot.nodes import LedgerUse, ledger_use
+from moot.nodes import StoreUse, store_use
 from moot.nodes._runtime.running import DebateRun
 from moot.transcript import Live
 from moot.transcript.report.report import report
@@ -102,7 +102,7 @@ def debate(system: DebateSystem, claim: str, console: Console) -> dict[str, Any]
     settings = system.settings(**SETTINGS, **RECORDED)
     live = Live(settings)
     screen = Screen(console, live.speakers)
-    with ledger_use(LedgerUse("off")):
+    with store_use(StoreUse("off")):
         run = DebateRun(system.graph, settings, lambda new: screen.show(live.feed(new)))
         document = asyncio.run(run.run({"claim": claim}))
     if error := document["error"]:

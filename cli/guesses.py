@@ -17,7 +17,7 @@ PANELS = {
     "Check claims": ("verify", "claims", "batch", "serve", "service", "report", "demo"),
     "Stored debates": ("list", "show", "delete"),
     "Configure and look up": ("config", "models", "index", "corpora", "graphs", "presets", "tasks", "settings"),
-    "Measure and operate": ("eval", "calibrate", "ledger", "worker", "assistants", "schema"),
+    "Measure and operate": ("eval", "calibrate", "replies", "worker", "assistants", "schema"),
 }
 """Commands by heading, in the order of help."""
 OTHER_NAMES = {
@@ -45,9 +45,9 @@ GROUP_GUESSES = {
     },
     "config": {"ls": "show", "list": "show", "edit": "To set a value: moot config set KEY VALUE"},
     "eval": {"list": "To list the benchmarks: moot eval tasks", "benchmarks": "tasks"},
-    "ledger": {
-        "list": "To list the debates of the ledger: moot ledger",
-        "ls": "To list the debates of the ledger: moot ledger",
+    "replies": {
+        "list": "To list the debates with stored replies: moot replies",
+        "ls": "To list the debates with stored replies: moot replies",
     },
 }
 """Guesses within each group of commands: an alias or a hint for each wrong name."""

@@ -6,12 +6,12 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from moot.cli.database import Database, database_ledger, using_database
+from moot.cli.database import Database, existing_store, using_database
 from moot.cli.guesses import GuessingGroup
 from moot.cli.parameters import AsJson, MostDebates, OfGraph, OfStatus, Yes
 
 if TYPE_CHECKING:
-    from moot.core.ledger.records import Debate
+    from moot.core.store import Run
 
 Ids = Annotated[
     list[str], typer.Argument(metavar="ID...", help="Ids of debates, or the beginnings of ids; see `moot list`.")
@@ -128,20 +128,12 @@ def delete_command(
             print(THREADS_STAY, file=sys.stderr)  # noqa: T201
 
 
-def _delete(stems: list[str], row: Debate | None) -> None:
-    """Deletes the documents of a debate, and its row in the ledger with the stored calls.
-
-    Args:
-        stems: the ids of the documents.
-        row: the debate's row; None if the ledger has none.
-    """
-    from moot.cli.ledger import existing_ledger
+def _delete(stems: list[str], row: Run | None) -> None:
+    """Deletes the documents (by their ids) of a debate, and its row in the store with the replies."""
     from moot.web import debates
 
-    if row:
-        with existing_ledger() as file:
-            if file:
-                file.delete(row.id)
+    if row and (store := existing_store()):
+        store.delete(row.id)
     for stem in stems:
         debates.delete(stem)
 
@@ -166,68 +158,62 @@ def document_id(id: str) -> str:
     return stems[0]
 
 
-def _find_debate(id: str) -> tuple[str, list[str], Debate | None]:
-    """The id of a debate, the ids of its documents, and its row in the ledger.
-
-    The row is None if the debate has none.
-
-    Args:
-        id: the beginning of the id of the debate or of a document.
+def _find_debate(id: str) -> tuple[str, list[str], Run | None]:
+    """The id of a debate, the ids of its documents, and its row in the store, by the beginning of one of the ids.
 
     Raises:
         UserError: no debate or more than one has an id with this beginning.
     """
-    from moot.cli.ledger import existing_ledger
     from moot.core.errors import UserError
     from moot.web import debates
 
     stems = [stem for stem in debates.all_document_ids() if id and (stem.startswith(id) or stem[-32:].startswith(id))]
-    with existing_ledger() as file:
-        rows = {row.id: row for row in file.debates(id=id[-32:], limit=2)} if file and id else {}
-        names = {stem[-32:] for stem in stems} | {*rows}
-        if len(names) != 1:
-            known = f"The ids of several debates begin with {id[:40]!r}: give more of the id." if names else ""
-            raise UserError(known or f"There is no debate {id[:40]!r}; see `moot list`.", kind="unknown_debate")
-        [name] = names
-        return name, stems, next(iter(file.debates(id=name)), None) if file else None
+    store = existing_store()
+    rows = {row.id: row for row in store.runs(id=id[-32:], limit=2)} if store and id else {}
+    names = {stem[-32:] for stem in stems} | {*rows}
+    if len(names) != 1:
+        known = f"The ids of several debates begin with {id[:40]!r}: give more of the id." if names else ""
+        raise UserError(known or f"There is no debate {id[:40]!r}; see `moot list`.", kind="unknown_debate")
+    [name] = names
+    return name, stems, store.run(name) if store else None
 
 
 def _list_entries(since: str) -> Any:
     """Yields the entries of `moot list`, newest first.
 
-    They are debates with a document, and debates in the ledger that have no document and are not done.
+    They are debates with a document, and debates in the store that have no document and are not done.
 
     Args:
         since: the first day (UTC), as YYYYMMDD; empty for all days.
     """
-    from moot.cli.ledger import existing_ledger
     from moot.web import debates
     from moot.web.kept import id_time_at
     from moot.web.table import undocumented_entry
 
     stems = debates.all_document_ids()
     documents = {stem[-32:] for stem in stems}
-    with existing_ledger() as file:
-        rows = file.outline() if file else []
-        undocumented = {
-            f"{id_time_at(started)}-{id}": (id, status)
-            for id, status, started in rows
-            if id not in documents and status != "done"
-        }
-        for stem in sorted({*stems, *undocumented}, reverse=True):
-            if stem[:8] < since:
-                return
-            if stem not in undocumented:
-                yield debates.entry(stem)
-            elif file and (row := next(iter(file.debates(id=undocumented[stem][0])), None)):
-                user = {"user": row.person} if row.person else {}
-                yield {**undocumented_entry(row), "status": undocumented[stem][1], **user}
+    store = existing_store()
+    undocumented = {
+        f"{id_time_at(started)}-{id}": (id, status)
+        for id, status, started in (store.outline() if store else [])
+        if id not in documents and status != "done"
+    }
+    for stem in sorted({*stems, *undocumented}, reverse=True):
+        if stem[:8] < since:
+            return
+        if stem not in undocumented:
+            yield debates.entry(stem)
+        elif store and (row := store.run(undocumented[stem][0])):
+            user = {"user": row.person} if row.person else {}
+            yield {**undocumented_entry(row), "status": undocumented[stem][1], **user}
 
 
 def _add_users(entries: list[dict[str, Any]]) -> None:
     """Adds the user to each entry whose document has an owner, if a database is in use."""
-    if ledger := database_ledger():
-        users = ledger.owners_of([entry["id"] for entry in entries])
+    from moot.web import debates
+
+    if documents := debates.database():
+        users = documents.owners_of([entry["id"] for entry in entries])
         for entry in entries:
             if user := users.get(entry["id"]):
                 entry["user"] = user

@@ -22,10 +22,10 @@ from moot.cli.config import config
 from moot.cli.evaluations import evaluations
 from moot.cli.guesses import EXAMPLES, PANELS, GuessingGroup
 from moot.cli.history import corpora, delete_command, list_command, show_command
-from moot.cli.ledger import ledger
 from moot.cli.models import ask_claim, models, name_for_server, typed_model, with_model
 from moot.cli.parameters import AsJson
 from moot.cli.queue.command import worker
+from moot.cli.replies import reply_commands
 
 if TYPE_CHECKING:
     from moot.core.errors import MootError
@@ -37,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(evaluations, name="eval")
-app.add_typer(ledger, name="ledger")
+app.add_typer(reply_commands, name="replies")
 app.add_typer(config, name="config")
 app.add_typer(corpora, name="corpora")
 for name, command in (("list", list_command), ("show", show_command), ("delete", delete_command)):
@@ -135,7 +135,7 @@ def verify(
     ask: verify_options.AskMoments = None,
     resume: verify_options.Resume = False,
     fresh: verify_options.Fresh = False,
-    ledger: verify_options.LedgerMode = None,
+    replies: verify_options.ReplyMode = None,
     beside: verify_options.ControlName = None,
     equal: verify_options.EqualMeasure = None,
     as_json: verify_options.DocumentAsJson = False,
@@ -164,7 +164,7 @@ def verify(
             graph = graph_to_resume(debate_input, beside)
         system = load_graph(graph or (None if preset else value_of("graph")) or bundle.graph)
         how: Any = {"resume": resume, "fresh": fresh, "control": beside}
-        setup = with_model(lambda: debate_setup(system, debate_input, chosen, ledger, **how), named, stop.ask)
+        setup = with_model(lambda: debate_setup(system, debate_input, chosen, replies, **how), named, stop.ask)
         control = parse_control(beside, equal, setup.settings)
         raise SystemExit(debate_and_print(system, debate_input, setup, stop, as_json=as_json, out=out, control=control))
 

@@ -9,7 +9,7 @@ import typer
 
 
 def _known_status(status: str | None) -> str | None:
-    from moot.core.ledger.records import STATUSES
+    from moot.core.fingerprints import STATUSES
 
     if status is not None and status.lower() not in STATUSES:
         raise typer.BadParameter(f"there is no status {status[:40]!r}. Known: {', '.join(STATUSES)}.")
@@ -33,7 +33,7 @@ Queue = Annotated[
     typer.Option(
         envvar="MOOT_QUEUE",
         metavar="postgresql://...",
-        help="The address of a Postgres that stores the rows, the documents and the ledger. `moot worker` runs the "
+        help="The address of a Postgres that stores the rows, the documents and the replies. `moot worker` runs the "
         "rows, on any machine.",
         show_envvar=False,
     ),

@@ -56,7 +56,7 @@ def write_reports(
         UserError: a document is not found, or none is named. Or ``out`` has the wrong suffix, or a claim review has no
             publisher, no valid address, or no address of its own. Or there are several reports, and ``out`` names a
             file. Errors in a single document are only printed.
-        WorldError: the ledger, in which ids are looked up, cannot be read.
+        WorldError: the store, in which ids are looked up, cannot be read.
     """
     found = list(_document_paths(documents))
     if not found:

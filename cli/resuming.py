@@ -1,8 +1,7 @@
-"""Decides whether ``moot verify`` resumes a debate of the ledger, and stores a person's replies in the ledger."""
+"""Decides whether ``moot verify`` resumes a stored debate, and stores a person's replies."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,27 +14,30 @@ from moot.cli.options import parse_pairs, parse_settings
 from moot.core.config import value_of
 from moot.core.endpoint import PROVIDERS
 from moot.core.errors import UserError
+from moot.core.fingerprints import CEILINGS, Status, key_of, moot_version, without_ceilings
 from moot.core.lazy import missing_package
-from moot.core.ledger import Debate, key_of, open_ledger
-from moot.core.ledger.records import CEILINGS, moot_version, without_ceilings
 from moot.core.redaction import hide_secrets
+from moot.core.store import Reply, Run, open_store, owner_of
 from moot.core.words import count_with_noun
 from moot.graphs import DebateSystem
 from moot.nodes._models.chat_models import missing_model_error
-from moot.nodes._models.debate_ledger import MODES, LedgerUse, Mode
+from moot.nodes._models.replies import MODES, Mode, StoreUse
 from moot.nodes._runtime.node import check_named
 from moot.nodes._runtime.settings import Settings, checked_settings
 from moot.nodes._vendors.catalogue import check_provider
 from moot.retrievers._encoders import DEFAULT_ENCODER
 
+SEARCHED = 1000
+"""Maximum number of characters of a claim by which the store is searched."""
+
 
 @dataclass(frozen=True)
 class DebateSetup:
-    """How a debate begins: its settings, its use of the ledger, and the debate that it resumes, if any."""
+    """How a debate begins: its settings, its use of the store, and the debate that it resumes, if any."""
 
     settings: Settings
-    use: LedgerUse
-    earlier: Debate | None = None
+    use: StoreUse
+    earlier: Run | None = None
 
 
 @dataclass(frozen=True)
@@ -55,13 +57,13 @@ def debate_setup(
     system: DebateSystem,
     given: Mapping[str, Any],
     chosen: SettingSources,
-    ledger: str | None,
+    replies: str | None,
     *,
     resume: bool,
     fresh: bool,
     control: str | None = None,
 ) -> DebateSetup:
-    """Decides how a debate begins: as a new debate, or resumed from the ledger.
+    """Decides how a debate begins: as a new debate, or resumed from the store.
 
     In the mode ``record`` and without ``fresh``, the last unfinished debate with the same input, settings and version
     of moot is resumed. Its ceilings may differ. If there is none and ``control`` is given, the last finished debate
@@ -73,7 +75,7 @@ def debate_setup(
         system: the debate's system.
         given: the debate's input.
         chosen: its settings, by source.
-        ledger: the mode of the ledger. If None, MOOT_LEDGER or the configuration file sets the mode; the default is
+        replies: how stored replies are used. If None, MOOT_REPLIES or the configuration file says it; the default is
             ``record``.
         resume: whether the last unfinished debate with the same input must be resumed.
         fresh: whether to start a new debate even if an unfinished debate could be resumed.
@@ -82,12 +84,12 @@ def debate_setup(
     Raises:
         UserError: the mode or a provider is unknown, a setting is not valid, options exclude each other, or there is no
             debate to resume with these settings.
-        UserError, WorldError: the configuration or the ledger cannot be read.
+        UserError, WorldError: the configuration or the store cannot be read.
     """
-    mode = parse_mode(ledger or value_of("ledger") or "record")
+    mode = parse_mode(replies or value_of("replies") or "record")
     if resume and (fresh or mode != "record"):
         raise UserError(
-            "--resume uses the calls that the ledger recorded: leave out --fresh, and set the ledger's mode to record.",
+            "--resume uses stored replies: leave out --fresh, and set --replies to record.",
             kind="invalid_setting",
         )
     settings = parse_settings(
@@ -97,10 +99,10 @@ def debate_setup(
         check_packages(settings, system)
         check_models(settings, system)
     if fresh or mode != "record":
-        return DebateSetup(settings, LedgerUse(mode, adopt=not fresh))
-    candidates = asyncio.run(unfinished_debates(system.name, given))
+        return DebateSetup(settings, StoreUse(mode, adopt=not fresh))
+    candidates = unfinished_debates(system.name, given)
     if control:
-        candidates += asyncio.run(debates_with_unfinished_control(system.name, given, control))
+        candidates += debates_with_unfinished_control(system.name, given, control)
     if resume:
         if not candidates:
             raise nothing_to_resume_error(f" of {system.name}")
@@ -110,7 +112,7 @@ def debate_setup(
         return DebateSetup(settings, resumed_use(earlier), earlier)
     recorded = hide_secrets(settings.recorded())
     found = next((debate for debate in candidates if can_continue(debate, recorded)), None)
-    return DebateSetup(settings, resumed_use(found) if found else LedgerUse(mode), found)
+    return DebateSetup(settings, resumed_use(found) if found else StoreUse(mode), found)
 
 
 def check_models(settings: Settings, system: DebateSystem | None = None) -> None:
@@ -157,35 +159,27 @@ def check_packages(settings: Settings, system: DebateSystem) -> None:
         raise missing_package(ModuleNotFoundError(name=package), "encoders", subject, otherwise)
 
 
-def can_continue(debate: Debate, settings: Mapping[str, Any]) -> bool:
-    """Whether a debate ran in this version of moot with these settings. Its ceilings may differ if it is not done.
-
-    Args:
-        debate: the debate.
-        settings: the wanted settings in the form in which the ledger stores them (see `hide_secrets`).
+def can_continue(debate: Run, settings: Mapping[str, Any]) -> bool:
+    """Whether a debate ran in this version of moot with these settings (see `hide_secrets`). Its ceilings may differ if
+    it is not done.
     """
     if debate.status != "done":
         settings, debate = without_ceilings(settings), replace(debate, settings=without_ceilings(debate.settings))
     return debate.version == moot_version() and debate.settings == settings
 
 
-def resumed_use(earlier: Debate) -> LedgerUse:
-    """The ledger use of a resumed debate: the mode ``replay`` if the debate is done, else ``record``."""
-    return LedgerUse("replay" if earlier.status == "done" else "record", id=earlier.id)
+def resumed_use(earlier: Run) -> StoreUse:
+    """The use of the store by a resumed debate: the mode ``replay`` if the debate is done, else ``record``."""
+    return StoreUse("replay" if earlier.status == "done" else "record", id=earlier.id)
 
 
 def parse_mode(text: str) -> Mode:
-    """Checks the name of a mode of the ledger, and returns it.
-
-    Raises:
-        UserError: there is no such mode.
-    """
+    """The mode with this name; UserError if there is none."""
     for mode in MODES:
         if text == mode:
             return mode
     raise UserError(
-        f"The ledger's mode (--ledger, MOOT_LEDGER or `moot config`) must be {', '.join(MODES[:-1])} or {MODES[-1]}, "
-        f"not {text!r}.",
+        f"--replies, MOOT_REPLIES and `moot config` take {', '.join(MODES[:-1])} or {MODES[-1]}, not {text!r}.",
         kind="invalid_setting",
     )
 
@@ -195,18 +189,11 @@ def graph_to_resume(given: Mapping[str, Any], control: str | None = None) -> str
 
     This is normally the system of the last unfinished debate with the same input. If that debate is a run of
     ``control``, the system of the finished debate that the control followed is returned. If there is no such finished
-    debate, ``control`` itself is returned.
-
-    Args:
-        given: the input.
-        control: the control that runs after the debate, if any.
-
-    Raises:
-        UserError: the ledger has no unfinished debate with this input.
+    debate, ``control`` itself is returned. UserError if the store has no unfinished debate with this input.
     """
-    found = asyncio.run(unfinished_debates(None, given))
+    found = unfinished_debates(None, given)
     if found and found[0].graph == control:
-        found = asyncio.run(debates_with_unfinished_control(None, given, control)) or found
+        found = debates_with_unfinished_control(None, given, control) or found
     if not found:
         raise nothing_to_resume_error()
     return found[0].graph
@@ -215,87 +202,59 @@ def graph_to_resume(given: Mapping[str, Any], control: str | None = None) -> str
 def nothing_to_resume_error(of: str = "") -> UserError:
     """The error if there is no debate to resume; ``of`` is empty or " of SYSTEM"."""
     return UserError(
-        f"The ledger has no unfinished debate{of} on this input. Leave out --resume to start a debate; `moot ledger` "
-        "lists the debates.",
+        f"There is no unfinished debate{of} on this input. Leave out --resume to start a debate; `moot list` lists the "
+        "debates.",
         kind="invalid_setting",
     )
 
 
-async def unfinished_debates(graph: str | None, given: Mapping[str, Any]) -> list[Debate]:
-    """The resumable debates with the given input, newest first; see `is_resumable`.
-
-    Args:
-        graph: the debates' system; None for any system.
-        given: the input.
-    """
-    wanted = {key: value for key, value in given.items() if value}
-    found = await open_ledger().debates(graph=graph, text=str(given["claim"]))
-    return [debate for debate in found if nonempty_input(debate) == wanted and is_resumable(debate)]
+def unfinished_debates(graph: str | None, given: Mapping[str, Any]) -> list[Run]:
+    """The resumable debates (of a system) with the given input, newest first; see `is_resumable`."""
+    return [debate for debate in debates_on(given, graph) if is_resumable(debate)]
 
 
-async def debates_with_unfinished_control(graph: str | None, given: Mapping[str, Any], control: str) -> list[Debate]:
+def debates_with_unfinished_control(graph: str | None, given: Mapping[str, Any], control: str) -> list[Run]:
     """A list with the last finished debate that began before the newest unfinished control; empty if there is none.
 
     The debate and the control must have the given input. Debates that ask a person are left out, because a replay does
-    not read the person's replies.
-
-    Args:
-        graph: the debate's system; None for any system except ``control``.
-        given: the input.
-        control: the control's system.
+    not read the person's replies. If ``graph`` is None, the debate may be of any system except ``control``.
     """
-    wanted = {key: value for key, value in given.items() if value}
-    if not (controls := await unfinished_debates(control, given)):
+    if not (controls := unfinished_debates(control, given)):
         return []
-    done = await open_ledger().debates(status="done", graph=graph, text=str(given["claim"]))
-    followed = (debate for debate in done if nonempty_input(debate) == wanted and debate.started <= controls[0].started)
+    followed = (debate for debate in debates_on(given, graph, "done") if debate.started <= controls[0].started)
     others = (debate for debate in followed if graph or debate.graph != control)
     return [debate for debate in others if not debate.settings.get("ask_person")][:1]
 
 
-def nonempty_input(debate: Debate) -> dict[str, Any]:
-    """A debate's input without empty values."""
-    return {key: value for key, value in debate.input.items() if value}
+def debates_on(given: Mapping[str, Any], graph: str | None, status: Status | None = None) -> list[Run]:
+    """The stored debates with the given input, newest first."""
+    wanted = {key: value for key, value in given.items() if value}
+    found = open_store().runs(graph=graph, status=status, text=str(given["claim"])[:SEARCHED])
+    return [debate for debate in found if {key: value for key, value in debate.input.items() if value} == wanted]
 
 
-def is_resumable(debate: Debate) -> bool:
+def is_resumable(debate: Run) -> bool:
     """Whether a debate was interrupted, failed, or waits for a person.
 
     A debate that waits in another running process is not resumable.
     """
     if debate.status == "waiting":
-        return debate.pid is None or debate.pid == os.getpid() or not is_process_running(debate.pid)
+        return debate.pid is None or debate.pid == os.getpid() or owner_of(debate.pid) is None
     return debate.status in ("interrupted", "failed")
 
 
-def is_process_running(pid: int) -> bool:
-    """Whether a process with this id is running."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Settings, earlier: Debate) -> Settings:
+def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Settings, earlier: Run) -> Settings:
     """The settings of the debate to resume.
 
-    If this debate is not done, the command line and the preset may change its ceilings.
-
-    Args:
-        system: the debate's system.
-        chosen: the settings by source: command line, preset, configured defaults. The defaults are ignored here.
-        settings: the checked settings from these sources.
-        earlier: the debate to resume.
+    If this debate is not done, the command line and the preset may change its ceilings. The configured defaults are
+    ignored.
 
     Raises:
         UserError: the command line or the preset has another value for a setting that cannot change, or the debate's
             settings are not valid in this version of moot.
     """
     named = {*parse_pairs(chosen.pairs, chosen.named, settings.model_dump(mode="json")), *chosen.preset}
-    wanted = hide_secrets(settings.recorded())  # because secrets are also hidden in the ledger's settings
+    wanted = hide_secrets(settings.recorded())  # because secrets are also hidden in stored settings
     changeable = CEILINGS if earlier.status != "done" else frozenset()
     ceilings = {name: wanted[name] for name in named & changeable if name in wanted}
     if differ := sorted(name for name in named - changeable if wanted.get(name) != earlier.settings.get(name)):
@@ -308,7 +267,7 @@ def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Set
     return found
 
 
-def resume_message(earlier: Debate) -> str:
+def resume_message(earlier: Run) -> str:
     """The message that says which debate is resumed; empty if a debate failed before a call, so nothing is left."""
     if earlier.status == "failed" and not earlier.calls and not earlier.settings.get("ask_person"):
         return ""
@@ -319,21 +278,21 @@ def resume_message(earlier: Debate) -> str:
         "done": f"that ended at {moment}; its control is unfinished",
     }
     state = states.get(earlier.status, f"of {moment}, which was interrupted")
-    calls = "no call" if not earlier.calls else count_with_noun(earlier.calls, "call")
-    return f"moot: resuming the debate {state}. The ledger has {calls} of this debate. --fresh starts a new debate."
+    replies = "No replies" if not earlier.calls else f"The replies to {count_with_noun(earlier.calls, 'call')}"
+    return f"moot: resuming the debate {state}. {replies} of this debate are stored. --fresh starts a new debate."
 
 
 @dataclass
 class PersonReplies:
-    """Stores a person's replies in the ledger, so that a resumed debate does not repeat questions.
+    """Stores a person's replies, so that a resumed debate does not repeat questions.
 
     For each interrupt, `find` must be called before `store`, because `find` counts the interrupts with the same value.
 
     Args:
-        use: the debate's use of the ledger. Replies are read and stored only in the mode ``record``.
+        use: the debate's use of the store. Replies are read and stored only in the mode ``record``.
     """
 
-    use: LedgerUse
+    use: StoreUse
     _asked: Counter[str] = field(default_factory=Counter)
 
     async def find(self, debate: str, value: Mapping[str, Any]) -> Any:
@@ -341,18 +300,21 @@ class PersonReplies:
         self._asked[self._hash(value)] += 1
         if self.use.mode != "record":
             return None
-        entry = await open_ledger().find(self._key(value), debate)
-        return None if entry is None or entry.debate != debate else entry.value
+        store, key = open_store(), self._key(value)
+        reply = (await store.soon(store.find, [key], debate)).get(key)
+        return None if reply is None or reply.run != debate else reply.value
 
     async def store(self, debate: str, value: Mapping[str, Any], reply: Any) -> None:
         """If the mode is ``record``, stores the reply to the last interrupt with this value."""
         if self.use.mode == "record":
-            await open_ledger().store_call(debate, self._key(value), reply, {"role": "person", "kind": value["kind"]})
+            about = {"role": "person", "kind": value["kind"]}
+            store, stored = open_store(), Reply(debate, self._key(value), "person", about, None)
+            await store.soon(store.keep, [(stored, reply)])
 
-    def _key(self, value: Mapping[str, Any]) -> Any:
-        """The ledger key of the reply to the last interrupt with this value."""
+    def _key(self, value: Mapping[str, Any]) -> str:
+        """The key of the reply to the last interrupt with this value."""
         return key_of("person", {"value": value, "time": self._asked[self._hash(value)]})
 
     def _hash(self, value: Mapping[str, Any]) -> str:
         """A hash of an interrupt's value."""
-        return key_of("person", {"value": value}).hash
+        return key_of("person", {"value": value})

@@ -19,10 +19,10 @@ from moot.cli.screen import PipedConsole, Screen
 from moot.cli.signals import Stop, Threads, end_now
 from moot.cli.waiting import waiting
 from moot.core.errors import USER_KINDS, MootError
-from moot.core.ledger import open_ledger
+from moot.core.store import open_store
 from moot.core.words import count_with_noun
 from moot.graphs import DebateSystem
-from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
+from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._runtime.document import blank_document, unfinished
 from moot.nodes._runtime.running import DebateRun, Update
 from moot.transcript import Live
@@ -53,12 +53,12 @@ def debate_and_print(
 
     Raises:
         UserError: ``out`` has an unknown suffix, or MOOT_HISTORY is not valid.
-        UserError, WorldError: ``out`` cannot be written, or the ledger cannot be used for a person's replies.
+        UserError, WorldError: ``out`` cannot be written, or the store cannot be used for a person's replies.
     """
     if out is not None:
         renderer_of(out)
     history_is_on()  # raises if the value of MOOT_HISTORY is not valid
-    if setup.earlier is not None and setup.earlier.entries and (message := resume_message(setup.earlier)):
+    if setup.earlier is not None and setup.earlier.replies and (message := resume_message(setup.earlier)):
         print(message, file=sys.stderr, flush=True)  # noqa: T201
     note_demonstration(setup.settings.models_named())
     console = PipedConsole(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
@@ -66,7 +66,7 @@ def debate_and_print(
     screen = Screen(console, live.speakers, PipedConsole(stderr=True, soft_wrap=console.soft_wrap))
     runner = asyncio.Runner()
     threads = Threads(runner)
-    with ledger_use(replace(setup.use, ends=False)):
+    with store_use(replace(setup.use, ends=False)):
         document = run_debate(system, given, setup, lambda new: screen.show(live.feed(new)), runner, stop, console)
         document = add_summary(document, runner, stop)
     next_control = control if document["status"] == "done" else None
@@ -79,7 +79,7 @@ def debate_and_print(
         screen.show(control_start(next_control.name, next_control.equal))
 
         def run_beside(control: DebateSystem, setup: DebateSetup) -> dict[str, Any]:
-            with ledger_use(setup.use):
+            with store_use(setup.use):
                 return run_debate(control, given, setup, lambda new: None, runner, stop, console)
 
         try:
@@ -94,7 +94,7 @@ def debate_and_print(
     elif out is not None and not as_json:
         what = "result" if document["status"] == "done" else "record of the failure"
         print(f"moot: the {what} is in {out}.", file=sys.stderr)  # noqa: T201
-    runner.run(end_in_ledger(document, setup.use))
+    runner.run(end_in_store(document, setup.use))
     if stop.signal or threads.busy:
         end_now(exit_code(document, stop))
     runner.close()
@@ -123,14 +123,14 @@ def run_debate(
     stop: Stop,
     console: Console,
 ) -> dict[str, Any]:
-    """Runs a debate and returns its result document. Interrupts are answered from the ledger or at the terminal.
+    """Runs a debate and returns its result document. Interrupts are answered from the store or at the terminal.
 
     If a signal or the end of standard input stops the debate, the document has the results so far.
 
     Args:
         system: the debate's system.
         given: the debate's input.
-        setup: the debate's settings and ledger use.
+        setup: the debate's settings and use of the store.
         update: called with the writes of each node.
         runner: runs the debate's coroutines.
         stop: cancels the debate if a signal comes.
@@ -178,19 +178,20 @@ def add_summary(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) ->
         return document
 
 
-async def end_in_ledger(document: Mapping[str, Any], use: LedgerUse) -> None:
-    """Marks a debate as done or failed in the ledger, unless it was interrupted. An error is only printed.
+async def end_in_store(document: Mapping[str, Any], use: StoreUse) -> None:
+    """Marks a debate as done or failed in the store, unless it was interrupted. An error is only printed.
 
-    Only the modes ``record`` and ``reuse`` write to the ledger. Called after the document was written and shown.
+    Only the modes ``record`` and ``reuse`` write to the store. Called after the document was written and shown.
     """
     if use.mode in ("record", "reuse") and document["status"] != "interrupted":
         try:
-            await open_ledger().end(document["id"], "done" if document["status"] == "done" else "failed")
+            store = open_store()
+            await store.soon(store.end, document["id"], "done" if document["status"] == "done" else "failed")
         except MootError as error:
             print(f"moot: {error.detail}", file=sys.stderr)  # noqa: T201
 
 
-def interrupted_message(document: Mapping[str, Any], use: LedgerUse, out: Path | None) -> str:
+def interrupted_message(document: Mapping[str, Any], use: StoreUse, out: Path | None) -> str:
     """The message that a debate or its control was interrupted, and how to continue."""
     is_control = is_control_interrupted(document)
     run = document["beside"]["document"] if is_control else document
@@ -200,7 +201,7 @@ def interrupted_message(document: Mapping[str, Any], use: LedgerUse, out: Path |
         text += f" The debate so far is in {out}."
     if use.mode in ("off", "replay"):
         return f"{text} The same command starts again from the beginning."
-    return f"{text} The same command without --fresh resumes the debate from the ledger."
+    return f"{text} The same command without --fresh resumes the debate, and pays for no reply again."
 
 
 def exit_code(document: Mapping[str, Any], stop: Stop) -> int:

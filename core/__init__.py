@@ -1,1 +1,1 @@
-"""The basis of moot's other packages: configuration, errors, files, network calls, the ledger of calls, telemetry."""
+"""The basis of moot's other packages: configuration, errors, files, network calls, the store of replies, telemetry."""

@@ -39,7 +39,7 @@ KEYS = {
     "max_cost": Key("MOOT_MAX_COST", "Maximum cost of a debate, in USD.", float),
     "max_calls": Key("MOOT_MAX_CALLS", "Maximum number of calls to models in a debate.", int),
     "max_seconds": Key("MOOT_MAX_SECONDS", "Maximum time of a debate, in seconds.", float),
-    "ledger": Key("MOOT_LEDGER", "How the ledger is used: record, reuse, replay, off."),
+    "replies": Key("MOOT_REPLIES", "How stored replies are used: record, reuse, replay, off."),
     "env_file": Key("MOOT_ENV_FILE", "A file of environment variables, such as keys, that is read at the start."),
 }
 SETTINGS = ("model", "embedder", "corpus", "budget", "max_cost", "max_calls", "max_seconds")

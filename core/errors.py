@@ -26,7 +26,7 @@ USER_KINDS = frozenset(
         "bad_request",
         "corpus_mismatch",
         "damaged_corpus",
-        "damaged_ledger",
+        "damaged_store",
         "damaged_weights",
         "debate_running",
         "empty_corpus",

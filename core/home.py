@@ -1,4 +1,4 @@
-"""The folder in which moot stores corpora, debates and the ledger of calls. Only its owner may read what is in it."""
+"""The folder in which moot stores corpora, debates and the store of replies. Only its owner may read what is in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 PRIVATE = 0o077
 """The umask for private files and folders; also the permissions that they do not have."""
-PARTS = ("batches", "calibrations", "corpora", "debates", "fetched", "keys", "running")
+PARTS = ("batches", "calibrations", "corpora", "debates", "fetched", "keys")
 """The names of moot's folders in its home folder."""
 _lock = threading.Lock()
 _inside = 0

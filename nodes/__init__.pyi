@@ -19,9 +19,9 @@ from ._cortex.weigh import weigh_node as weigh_node
 from ._cortex.weigh import weighing_needs as weighing_needs
 from ._models.chat_models import ModelChoice as ModelChoice
 from ._models.chat_models import open_chat_model as open_chat_model
-from ._models.debate_ledger import LedgerUse as LedgerUse
-from ._models.debate_ledger import ledger_use as ledger_use
 from ._models.fake import FakeChatModel as FakeChatModel
+from ._models.replies import StoreUse as StoreUse
+from ._models.replies import store_use as store_use
 from ._react.tool_agent import after_tool_agent as after_tool_agent
 from ._react.tool_agent import show_steps as show_steps
 from ._react.tool_agent import to_tool_agent as to_tool_agent

@@ -10,8 +10,9 @@ import threading
 import warnings
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +31,6 @@ from moot.core.endpoint import (
 )
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import import_extra, imported
-from moot.core.ledger import embeddings
 from moot.core.limiter import limiter, with_retries
 from moot.core.refusals import explain
 from moot.retrievers._evidence import Evidence, encoded_text
@@ -72,6 +72,20 @@ class Encoder(Protocol):
     def remember(self, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
         """Caches the unit vectors of texts, for `embed`; the `CACHED_TEXTS` most recently used texts stay cached."""
         ...
+
+
+class Embeddings(Protocol):
+    """The cache of a debate's embeddings; the context variable `embeddings` holds it."""
+
+    async def embed(
+        self, parts: Mapping[str, Any], texts: Sequence[str], make: Callable[[list[str]], Awaitable[list[Vector]]]
+    ) -> list[Vector]:
+        """The vectors of texts, in order; ``parts`` are what all keys share, and only uncached texts are embedded."""
+        ...
+
+
+embeddings: ContextVar[Embeddings | None] = ContextVar("embeddings", default=None)
+"""The cache of embeddings of the running node's debate; None if the debate has no cache."""
 
 
 async def vectors_of(pieces: Sequence[Evidence], encoder: Encoder) -> list[Vector]:
@@ -437,7 +451,7 @@ async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> E
 
 
 def unit_vectors(vectors: Sequence[Any]) -> list[Vector]:
-    """Vectors scaled to unit length, as 32-bit floats, which the ledger also stores; WorldError for unusable ones."""
+    """Vectors scaled to unit length, as 32-bit floats, which the store also keeps; WorldError for unusable ones."""
     np = imported("numpy")
     problem = "The encoder returned a zero vector, or not a list of finite numbers. Try again, or use another encoder."
     try:

@@ -63,7 +63,7 @@ def test_settings_and_commands_are_listed_in_the_reference() -> None:
         assert [field for field in fields if not field.endswith("_prompt") and f"\n| `{field}` |" not in settings] == []
     (row,) = re.findall(r"^\| `embedder` \|.*", settings, re.M)
     assert row.endswith("| all except `find_claims` |")
-    assert {"verify", "eval run", "ledger prune"} <= set(re.findall(r"^## moot (.+)$", commands, re.M))
+    assert {"verify", "eval run", "replies export"} <= set(re.findall(r"^## moot (.+)$", commands, re.M))
     assert "| `--claim-date` | " in commands
 
 

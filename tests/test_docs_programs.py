@@ -56,7 +56,8 @@ def test_every_program_in_docs_is_listed_as_run_or_unrun() -> None:
     programs_by_page = {
         page.name: len(re.findall(r"```python\n", page.read_text(encoding="utf-8"))) for page in PAGES[1:]
     }
-    run_by_tests = {"evaluation.md": 1, "ledger.md": 1, "measures.md": 2, "nodes.md": 3, "sources.md": 1, "speed.md": 1}
+    run_by_tests = {"evaluation.md": 1, "measures.md": 2, "nodes.md": 3, "replies.md": 1, "sources.md": 1}
+    run_by_tests["speed.md"] = 1
     run_by_tests["tutorial.md"] = 1  # tests/installed/test_tutorial.py
     run_by_tests["running.md"] = 1  # tests/web/test_auth.py
     assert {
@@ -113,13 +114,13 @@ def test_the_program_for_a_corpus_of_sentences_prints_its_passages() -> None:
 def test_the_program_that_replays_a_debate_prints_the_recorded_answer_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (program,) = programs("howto/ledger.md")
+    (program,) = programs("howto/replies.md")
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     answers, counted = output_of(program).splitlines()
     words = answers.split()  # an answer may have several words
     assert words[: len(words) // 2] == words[len(words) // 2 :] != []
-    from_ledger, total = re.findall(r"\d+", counted)
-    assert from_ledger == total != "0"
+    from_store, total = re.findall(r"\d+", counted)
+    assert from_store == total != "0"
 
 
 @pytest.mark.parametrize("command", COMMANDS_WITH_SETTINGS)

@@ -251,7 +251,7 @@ def costs(document: Mapping[str, Any]) -> str:
 
     It has the number of paid tokens, of all calls and of rounds, the time, the models, and the sources of each agent.
     """
-    usage, replayed = document["usage"], document["usage"].get("from_ledger") or {}
+    usage, replayed = document["usage"], document["usage"].get("from_store") or {}
     prompt, reply, unknown = (
         usage[name] - replayed.get(name, 0) for name in ("prompt_tokens", "completion_tokens", "uncounted")
     )
@@ -268,11 +268,11 @@ def costs(document: Mapping[str, Any]) -> str:
 def _free_calls(document: Mapping[str, Any]) -> str:
     """The numbers of calls that cost nothing, in parentheses; empty if there are no such calls."""
     calls = document["calls"]
-    replayed = sum(bool(call.get("from_ledger")) for call in calls)
-    shared = sum(bool(call.get("shared")) and not call.get("from_ledger") for call in calls)
-    ledger = f"{replayed} of {len(calls)} calls came from the ledger and cost nothing" if replayed else ""
+    replayed = sum(bool(call.get("from_store")) for call in calls)
+    shared = sum(bool(call.get("shared")) and not call.get("from_store") for call in calls)
+    stored = f"{replayed} of {len(calls)} replies were stored and cost nothing" if replayed else ""
     equal = f"{shared} of {len(calls)} calls were equal to others and were not sent" if shared else ""
-    notes = "; ".join(filter(None, (ledger, equal)))
+    notes = "; ".join(filter(None, (stored, equal)))
     return f" ({notes})" if notes else ""
 
 

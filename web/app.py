@@ -18,7 +18,7 @@ from moot.core.config import usual_settings
 from moot.core.errors import MootError
 from moot.core.home import private_files, tighten_home
 from moot.graphs._registry import installed_systems
-from moot.nodes._models.debate_ledger import current_use
+from moot.nodes._models.replies import current_use
 from moot.nodes._models.session import current_recorder, report_to
 from moot.web.batches.running import BATCHES
 from moot.web.bounds import Bounds, read_limit
@@ -54,7 +54,7 @@ async def record_debates() -> AsyncIterator[None]:
     """
     check_auth()
     check_mount_prefix()
-    current_use()  # raises an error if MOOT_LEDGER is not valid
+    current_use()  # raises an error if MOOT_REPLIES is not valid
     await asyncio.to_thread(begin_server_telemetry)
     await asyncio.to_thread(installed_systems)  # imports the systems now, so that no request waits for it
     usual = await asyncio.to_thread(usual_settings)

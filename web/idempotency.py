@@ -25,12 +25,12 @@ from filelock import FileLock, Timeout
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
 from moot.core.errors import MootError, UserError
+from moot.core.fingerprints import fingerprint_of
 from moot.core.home import moot_home, private_folder
-from moot.core.ledger import Debate, open_ledger
-from moot.core.ledger.records import fingerprint_of
+from moot.core.store import Run, open_store
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
-from moot.nodes._models.debate_ledger import stored_input
+from moot.nodes._models.replies import stored_input
 from moot.nodes._runtime.opening import INPUT
 from moot.nodes._runtime.settings import checked_settings
 from moot.web import debates
@@ -124,7 +124,7 @@ class IdempotencyKeys:
         lock = await self._acquire_lock(key)
         try:
             async with self.lock:
-                row = await open_ledger().find_by_idempotency_key(key)
+                row = await run_of_key(key)
                 first = self.first_requests.get(key)
                 stored = row.fingerprint if row and "messages" not in row.input else None
                 if (first.fingerprint if first else stored) not in (None, fingerprint):
@@ -176,8 +176,8 @@ class IdempotencyKeys:
         client, how, thread = caller_client(scope), route["how"] or "", route["thread"] or str(uuid4())
         until = time.monotonic() + WAIT_SECONDS
         while True:
-            row = await open_ledger().find_by_idempotency_key(key)
-            last_run = await open_ledger().find_run(row.id) if row else None
+            row = await run_of_key(key)
+            last_run = row.served if row else None
             stopped_run = (
                 last_run[1]
                 if row and last_run and row.status in RESUMABLE and not await will_restart(*last_run, client)
@@ -235,7 +235,7 @@ class RunRecorder:
             await asyncio.to_thread(release_key, self.key, self.thread)
 
 
-def prepare_first(body: dict[str, Any], row: Debate | None, key: str, route: re.Match[str]) -> None:
+def prepare_first(body: dict[str, Any], row: Run | None, key: str, route: re.Match[str]) -> None:
     """Changes the body of a key's first request, so that it starts the key's debate, or resumes the debate of ``row``.
 
     Other requests can then join the run. If the route names no thread, the request creates one.
@@ -313,7 +313,13 @@ async def request_fingerprint(body: Mapping[str, Any], client: LangGraphClient) 
     return fingerprint_of(graph, stored_input({k: body["input"].get(k) for k in INPUT}), settings.recorded())
 
 
-async def stored_response(row: Debate, how: str, client: LangGraphClient) -> Response:
+async def run_of_key(key: str) -> Run | None:
+    """The run in the store that an idempotency key began; None if there is none."""
+    store = open_store()
+    return next(iter(await store.soon(store.runs, idempotency_key=key)), None)
+
+
+async def stored_response(row: Run, how: str, client: LangGraphClient) -> Response:
     """The response for a finished or waiting debate, in the form that the route returns.
 
     Args:
@@ -327,7 +333,7 @@ async def stored_response(row: Debate, how: str, client: LangGraphClient) -> Res
     """
     if row.status == "running":
         raise other_server_error()
-    thread, run = await open_ledger().find_run(row.id) or ("", "")
+    thread, run = row.served or ("", "")
     headers = {"Content-Location": f"/threads/{thread}/runs/{run}"}
     if not how:
         try:

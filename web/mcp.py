@@ -18,7 +18,7 @@ import httpx
 from langgraph_sdk.client import LangGraphClient
 from moot.core.config import usual_settings
 from moot.core.errors import MootError, UserError, did_you_mean
-from moot.core.ledger.records import moot_version
+from moot.core.fingerprints import moot_version
 from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, descriptions, graph_names
 from moot.nodes._models.prices import cost_of, read_prices

@@ -17,7 +17,6 @@ from moot.core.callers import CALLED_MODELS, names_in_variable
 from moot.core.config import value_of
 from moot.core.endpoint import PROVIDERS, find_endpoint, is_loopback
 from moot.core.errors import MootError, UserError
-from moot.core.ledger import open_ledger
 from moot.graphs import load_graph
 from moot.graphs._registry import descriptions, graph_title
 from moot.graphs.presets import PRESETS
@@ -387,7 +386,7 @@ async def _find_document(request: Request) -> dict[str, Any]:
             kind="missing_file",
         )
     more = await table.status_and_action(row, client) if row else {}
-    run = await open_ledger().find_run(row.id) if row else None
+    run = row.served if row else None
     own = id if len(id) == THREAD_ID_LENGTH else None
     placed = run[0] if run and await table.thread_exists(run[0], client) else own
     return {"id": stem, **more, "placed": placed}

@@ -1,7 +1,7 @@
 """The server's table of debates: a debate gets its row before its first call, and its document at the end of its run.
 
-The rows are in the ledger of calls (`moot.core.ledger`). If the server is killed, its running debates count as
-interrupted. They can be resumed, because the ledger has their calls.
+The rows are the runs in the store (`moot.core.store`). If the server is killed, its running debates count as
+interrupted. They can be resumed, because the store has their replies.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from langchain_core.runnables import RunnableConfig
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, ConflictError, InternalServerError, NotFoundError
 from moot.core.errors import UserError, WorldError
-from moot.core.ledger import Debate, open_ledger
 from moot.core.redaction import hide_secrets
+from moot.core.store import Run, open_store
 from moot.graphs._registry import graph_names
 from moot.nodes._models.budget import Budget
-from moot.nodes._models.debate_ledger import LedgerUse, current_use
+from moot.nodes._models.replies import StoreUse, current_use
 from moot.nodes._models.session import Session
 from moot.nodes._records.reducers import turn_key, written_values
 from moot.nodes._runtime.document import unfinished
@@ -44,7 +44,7 @@ REQUEST_KEY = "moot_request"
 DEBATE_KEY, IDEMPOTENCY_KEY = "moot_debate", "moot_key"
 """The keys in a run's metadata for the debate's id and the idempotency key of a request to `moot service`.
 
-The service needs them, because another process may run the debate. The ledger checks that the caller owns the debate.
+The service needs them, because another process may run the debate. The store checks that the caller owns the debate.
 """
 THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
 """The UUID namespace of threads whose ids are derived from a debate's id."""
@@ -78,7 +78,7 @@ class Table:
         self.requests: dict[str, RunRequest] = {}
         """Requests whose runs have not begun, by the value of `REQUEST_KEY` in the run's metadata."""
         self.latest: dict[str, str] = {}
-        """Maps a thread's id to the id of its last document. Needed for debates that the ledger does not record."""
+        """Maps a thread's id to the id of its last document. Needed for debates that the store does not have."""
         self.locks: dict[str, FileLock] = {}
         """Locks by idempotency key. Until a debate has its row, the lock keeps other servers from starting it."""
 
@@ -107,8 +107,8 @@ class Table:
         metadata = self.metadata(request)
         return {"config": {"metadata": metadata}} if self.is_shared else {"metadata": metadata}
 
-    def use(self, run: RunnableConfig) -> LedgerUse:
-        """How a run uses the ledger. The debate's id and idempotency key are those of the request.
+    def use(self, run: RunnableConfig) -> StoreUse:
+        """How a run uses the store. The debate's id and idempotency key are those of the request.
 
         The mode is that of `current_use` with the default ``record``. Raises UserError as `current_use` and
         `shared_use`.
@@ -118,7 +118,7 @@ class Table:
         request = self.requests.pop((run.get("metadata") or {}).get(REQUEST_KEY) or "", RunRequest())
         return replace(current_use("record"), id=request.debate, idempotency_key=request.key)
 
-    def reservation(self, use: LedgerUse, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Budget | None]:
+    def reservation(self, use: StoreUse, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Budget | None]:
         """In a service, a reservation of a part of the user's quotas; see `reserved_ceilings`."""
         return reserved_ceilings(use.run or "", use.person, settings)
 
@@ -130,7 +130,8 @@ class Table:
         await self.unlock(session.use.idempotency_key)
         config = session.run.get("configurable") or {}
         if "thread_id" in config:
-            await open_ledger().record_run(session.id, str(config["thread_id"]), str(config.get("run_id", "")))
+            store, run = open_store(), str(config.get("run_id", ""))
+            await store.soon(store.record_thread, session.id, str(config["thread_id"]), run)
 
     async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
         """Writes the document of a debate whose run is over.
@@ -155,14 +156,14 @@ class Table:
         return path, note
 
 
-def shared_use(run: RunnableConfig) -> LedgerUse:
-    """How a run of a service uses the ledger.
+def shared_use(run: RunnableConfig) -> StoreUse:
+    """How a run of a service uses the store.
 
     If the metadata has no debate's id (`DEBATE_KEY`), the run's id becomes the debate's id. So a run that restarts
     because its worker was lost continues the same debate.
 
     Raises:
-        UserError: the debate's id in the metadata is not valid, or ``MOOT_LEDGER`` is not a mode of the ledger.
+        UserError: the debate's id in the metadata is not valid, or ``MOOT_REPLIES`` is not a mode.
     """
     metadata, config = run.get("metadata") or {}, run.get("configurable") or {}
     debate, key, id = metadata.get(DEBATE_KEY), metadata.get(IDEMPOTENCY_KEY), str(config["run_id"])
@@ -231,14 +232,14 @@ async def list_page(page: int, client: LangGraphClient, words: str = "") -> tupl
         client: sends requests as the caller.
         words: only debates whose claim contains all these words are listed; blank for all debates.
     """
-    ledger = open_ledger()
-    rows = await ledger.outline(current_user.get())
+    store = open_store()
+    rows = await store.soon(store.outline, current_user.get())
     documents = {stem[-32:]: stem for stem in reversed(await run_in_threadpool(debates.all_document_ids))}
     begun = {id: started for id, status, started in rows if id not in documents and status != "done"}
     undocumented = {id: f"{id_time_at(started)}-{id}" for id, started in begun.items()}
     ids = sorted((undocumented | documents).items(), key=lambda pair: pair[1], reverse=True)
     if has_auth():
-        threads, runs = await visible_threads(client), await ledger.runs()
+        threads, runs = await visible_threads(client), await store.soon(store.threads)
         ids = [(id, stem) for id, stem in ids if id in runs and runs[id][0] in threads]
     first = (page - 1) * debates.PAGE_SIZE
     if words.strip():
@@ -275,7 +276,8 @@ async def entry_of(id: str, stem: str, documented: Collection[str], client: Lang
         documented: the ids of the debates that have a document.
         client: sends requests as the caller.
     """
-    row = await open_ledger().debate(id)
+    store = open_store()
+    row = await store.soon(store.run, id)
     if id in documented:
         try:
             entry = await run_in_threadpool(debates.entry, stem)
@@ -290,7 +292,7 @@ async def entry_of(id: str, stem: str, documented: Collection[str], client: Lang
     return entry | (await status_and_action(row, client) if row else {})
 
 
-def undocumented_entry(row: Debate) -> dict[str, Any]:
+def undocumented_entry(row: Run) -> dict[str, Any]:
     """The list entry of a debate without a document."""
     return {
         "id": row.id,
@@ -301,7 +303,7 @@ def undocumented_entry(row: Debate) -> dict[str, Any]:
     }
 
 
-async def status_and_action(row: Debate, client: LangGraphClient) -> dict[str, Any]:
+async def status_and_action(row: Run, client: LangGraphClient) -> dict[str, Any]:
     """The status of a debate in the table, and what its user may do next.
 
     Returns:
@@ -312,7 +314,7 @@ async def status_and_action(row: Debate, client: LangGraphClient) -> dict[str, A
     Raises:
         WorldError: the server could not look up the debate's thread or run.
     """
-    last_run = await open_ledger().find_run(row.id)
+    last_run = row.served
     if row.status == "interrupted" and last_run and await will_restart(*last_run, client):
         row = replace(row, status="running")
     more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.calls, "note": row.note}
@@ -387,7 +389,7 @@ async def will_restart(thread: str, run: str, client: LangGraphClient) -> bool:
         return False
 
 
-async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Debate | None]:
+async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Run | None]:
     """Finds a debate by its id, by the id of its document, or by the id of its thread.
 
     For a thread, the last debate on the thread is found. If the server has an `Auth` object, debates on threads that
@@ -401,23 +403,23 @@ async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Deb
         UserError: there is no such debate, or the caller may not see it.
         WorldError: the server could not look up the debate's thread.
     """
-    ledger = open_ledger()
+    store = open_store()
     if len(id) == 36:
-        id = next(iter(await ledger.runs(id)), TABLE.latest.get(id, id))
-    row = await ledger.debate(id[-32:]) if ID.fullmatch(id) or HEX.fullmatch(id) else None
+        id = next(iter(await store.soon(store.threads, id)), TABLE.latest.get(id, id))
+    row = await store.soon(store.run, id[-32:]) if ID.fullmatch(id) or HEX.fullmatch(id) else None
     if ID.fullmatch(id):
         stem: str | None = id
     else:
         stem = await run_in_threadpool(last_document, row) if row else None
     if row is not None and current_user.get() not in (None, row.person):
         stem = row = None
-    last_run = await ledger.find_run(row.id) if row and has_auth() else None
+    last_run = row.served if row and has_auth() else None
     if (stem is None and row is None) or (last_run and not await thread_exists(last_run[0], client)):
         raise UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
     return stem, row
 
 
-def last_document(row: Debate) -> str | None:
+def last_document(row: Run) -> str | None:
     """The id of a debate's last document; None if no document of the debate is stored here."""
     last = [Path(row.document).stem] if row.document else []  # may be the document of a further branch
     return next((stem for stem in (*last, *debates.document_ids(row.id)) if debates.has_document(stem)), None)
@@ -447,8 +449,7 @@ async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
             f"This debate {state}; only interrupted, failed and waiting debates can be resumed.",
             kind="bad_request",
         )
-    last_run = await open_ledger().find_run(row.id)
-    thread = last_run[0] if last_run else str(uuid5(THREADS, row.id))
+    thread = row.thread or str(uuid5(THREADS, row.id))
     try:
         await client.threads.create(thread_id=thread, if_exists="do_nothing", graph_id=row.graph)
         run = await client.runs.create(
@@ -483,15 +484,15 @@ async def delete(id: str, client: LangGraphClient) -> None:
     if row is not None:
         if row.status == "running":
             raise UserError("This debate is still running: stop it first.", kind="bad_request")
-        last_run = await open_ledger().find_run(row.id)
-        if last_run:
+        if row.thread:
             with suppress(NotFoundError):  # the thread was lost with its server, or is on another server
-                await client.threads.delete(last_run[0])
+                await client.threads.delete(row.thread)
             if os.environ.get("LANGGRAPH_CHECKPOINTER"):
                 from moot.web.threads import delete as delete_thread
 
-                await delete_thread(last_run[0])
-        await open_ledger().delete(row.id)
+                await delete_thread(row.thread)
+        store = open_store()
+        await store.soon(store.delete, row.id)
         for document in await run_in_threadpool(debates.document_ids, row.id):
             await run_in_threadpool(debates.delete, document)
     if stem is not None and (row is None or not stem.endswith(row.id)):

@@ -1,7 +1,7 @@
 """Stores the threads of ``moot serve`` in ``$MOOT_HOME/threads.sqlite``, so that they outlive the server.
 
 LangGraph's server uses `checkpointer`, but keeps its own list of threads in memory. When the server starts, `restore`
-adds the threads of the debates in the ledger to this list, without metadata and runs. Nothing in the file is ever
+adds the threads of the debates in the store to this list, without metadata and runs. Nothing in the file is ever
 unpickled; only types that LangGraph considers safe are loaded from checkpoints.
 """
 
@@ -24,12 +24,13 @@ from langgraph_sdk import get_client
 from langgraph_sdk.errors import APIError, NotFoundError, UnprocessableEntityError
 from moot.core.errors import MootError
 from moot.core.home import moot_home, private_folder
-from moot.core.ledger import Debate, open_ledger
-from moot.core.ledger.file import MOST_BYTES
+from moot.core.store import Run, open_store
 from moot.graphs._registry import graph_names
 
 log = logging.getLogger(__name__)
 
+MOST_BYTES = 10**9
+"""Number of bytes above which the file is pruned."""
 DAYS = 30
 """A thread is removed this many days after the last change of the thread or its debate."""
 EPOCH = 12_219_292_800
@@ -141,7 +142,7 @@ async def restore() -> None:
     in the file until `prune` removes it, because another server may use it.
 
     Raises:
-        MootError: the ledger cannot be used.
+        MootError: the store cannot be used.
         OSError, sqlite3.Error: the file cannot be used.
         APIError: the server refuses to add or to remove a thread.
     """
@@ -154,15 +155,13 @@ async def restore() -> None:
                 await threads.create(thread_id=thread, graph_id=rows[thread].graph, if_exists="do_nothing")
 
 
-async def _last_debates() -> dict[str, Debate]:
+async def _last_debates() -> dict[str, Run]:
     """The last debate of each thread, by the thread's id."""
-    ledger = open_ledger()
-    runs = await ledger.runs()
-    rows = {row.id: row for row in await ledger.debates()}
-    return {thread: rows[id] for id, (thread, _) in reversed(runs.items()) if id in rows}
+    store = open_store()
+    return {run.thread: run for run in reversed(await store.soon(store.runs)) if run.thread}
 
 
-async def prune(saver: Saver, debates: Mapping[str, Debate], days: float = DAYS, most: int = MOST_BYTES) -> None:
+async def prune(saver: Saver, debates: Mapping[str, Run], days: float = DAYS, most: int = MOST_BYTES) -> None:
     """Removes threads that are too old, then the oldest threads until the file is small enough; shrinks the file.
 
     The thread of a running or waiting debate is removed only if it is too old, not because of the file's size. A debate
@@ -206,7 +205,7 @@ async def delete(thread: str) -> None:
 
 
 async def prune_daily() -> None:
-    """Prunes the file once a day until the task is cancelled; logs errors of the ledger, the file and the server."""
+    """Prunes the file once a day until the task is cancelled; logs errors of the store, the file and the server."""
     while True:
         await asyncio.sleep(86400)
         try:

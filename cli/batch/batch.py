@@ -22,19 +22,19 @@ from moot.cli.batch.worker import WorkerConfig
 from moot.cli.batch.workers import ProcessRunner
 from moot.cli.signals import Stop, Threads, end_now
 from moot.core.errors import MootError, UserError
-from moot.core.ledger import open_ledger
+from moot.core.store import open_store
 from moot.core.words import count_with_noun
 from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
 from moot.nodes._models.budget import SETTINGS, Budget, debates_within
-from moot.nodes._models.debate_ledger import Mode
 from moot.nodes._models.prices import read_prices
+from moot.nodes._models.replies import Mode
 from moot.nodes._models.spend import NOTHING, UNBOUNDED, Spend, in_words
 from rich.console import Console
 
 LOCK = ".batch.lock"
 """The file that locks the folder for one run."""
 AT_ONCE = 500
-"""Number of debates whose cost so far is read from the ledger in one query."""
+"""Number of debates whose cost so far is read from the store in one query."""
 FAILED = 3
 """The exit code if a row is not done. A row whose debates found no answer is done."""
 
@@ -46,7 +46,7 @@ class Batch:
         claims: the file of claims.
         folder: the folder for documents, reports and the table.
         options: the options for all rows.
-        mode: how the ledger is used.
+        mode: how stored replies are used.
 
     Raises:
         UserError: the folder's database or the file of prices cannot be used.
@@ -63,7 +63,7 @@ class Batch:
         self.spent = NOTHING
         """The cost of this file's debates in earlier runs. It is summed once, when the rows are read."""
         self._begun: dict[str, Spend] = {}
-        """What the ledger counts for debates that have begun and are not done, by key."""
+        """What the store counts for debates that have begun and are not done, by key."""
 
     def read_rows(self, spending: Callable[[list[str]], Mapping[str, Sequence[float]]]) -> None:
         """Reads the file once, stores its rows, and counts debates and bad rows. Blocking.
@@ -115,7 +115,7 @@ class Batch:
         if spent and not is_done:
             self._begun[job.key] = Spend(*spent)
         known = _spend_of(found or {})
-        # The larger values, because the outcome may have USD even if the ledger has none.
+        # The larger values, because the outcome may have USD even if the store has none.
         self.spent = self.spent.plus(Spend(*map(max, known, spent or NOTHING)))
 
     def _is_done(self, job: Job, outcome: Outcome) -> bool:
@@ -209,9 +209,9 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
 
 @contextlib.contextmanager
 def spending_so_far(mode: Mode, limits: Limits) -> Iterator[Callable[[list[str]], Mapping[str, Sequence[float]]]]:
-    """Context manager: a function that reads the tokens, USD and calls of debates from the ledger of the batch.
+    """Context manager: a function that reads the tokens, USD and calls of debates from the store of the batch.
 
-    It returns nothing if the batch has no ceilings for them, or does not use the ledger.
+    It returns nothing if the batch has no ceilings for them, or does not use the store.
 
     Raises:
         UserError, WorldError: the queue cannot be used.
@@ -221,13 +221,13 @@ def spending_so_far(mode: Mode, limits: Limits) -> Iterator[Callable[[list[str]]
     elif limits.queue:
         from moot.core.postgres.connection import Postgres
         from moot.core.postgres.rows import QueuedRows
+        from moot.core.postgres.store import PostgresStore
 
-        with contextlib.closing(Postgres(limits.queue)) as postgres:
-            rows = QueuedRows(postgres)
-            rows.prepare()
-            yield rows.spending_of
+        with contextlib.closing(PostgresStore(postgres := Postgres(limits.queue), assigns=False)) as store:
+            QueuedRows(postgres).prepare()
+            yield store.spending_of
     else:
-        yield lambda keys: asyncio.run(open_ledger().spending_of(keys))
+        yield open_store().spending_of
 
 
 def _other_results(batch: Batch) -> list[str]:

@@ -102,7 +102,7 @@ def batch(
             named,
             {**usual_settings(), **bundle.settings},
         )
-        mode = parse_mode(options["ledger"] or value_of("ledger") or "record")
+        mode = parse_mode(options["replies"] or value_of("replies") or "record")
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds, queue)
         claims = ClaimsFile(file)  # raises errors of the file before the folder is created
         if queue:  # its workers may be on other machines, so no model of this one is offered

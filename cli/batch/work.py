@@ -16,12 +16,12 @@ from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome, failed_outcome
 from moot.core.errors import MootError
 from moot.core.files import write_atomically, write_error
-from moot.core.ledger import open_ledger
+from moot.core.store import open_store
 from moot.graphs import load_graph
 from moot.nodes._models.budget import Budget, debates_within
-from moot.nodes._models.debate_ledger import LedgerUse, Mode, ledger_use
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import Price, calls_with_reserved_tokens, cost_of, paid_calls
+from moot.nodes._models.replies import Mode, StoreUse, store_use
 from moot.nodes._models.spend import UNBOUNDED, Spend
 from moot.nodes._runtime.document import check_schema
 from moot.nodes._runtime.settings import checked_settings
@@ -96,7 +96,7 @@ class RowProcessor:
 
     Args:
         store: storage for documents.
-        mode: how the ledger is used.
+        mode: how stored replies are used.
         prices: the prices of models, by name.
     """
 
@@ -118,13 +118,14 @@ class RowProcessor:
     async def _run_debate(self, job: Job) -> Outcome:
         system = load_graph(job.system)
         settings = checked_settings(system.settings, dict(job.settings), system.name)
-        with ledger_use(LedgerUse(self.mode, id=job.key, ends=False)):
+        with store_use(StoreUse(self.mode, id=job.key, ends=False)):
             document = await system.graph.ainvoke(dict(job.asked), context=settings)
             document = await summarised({**document, "id": job.key})
         outcome = outcome_of(document, self.prices)
         await asyncio.to_thread(self.store.put, job, document, outcome)
         if self.mode in ("record", "reuse"):
-            await open_ledger().end(job.key, "done" if document["status"] == "done" else "failed")
+            store = open_store()
+            await store.soon(store.end, job.key, "done" if document["status"] == "done" else "failed")
         return outcome
 
 

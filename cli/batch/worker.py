@@ -23,8 +23,8 @@ from moot.cli.batch.jobs import Job
 from moot.cli.batch.process import CLOSE_SECONDS
 from moot.cli.batch.work import Folder, RowProcessor, share_of
 from moot.core.telemetry import begin_telemetry, finish_telemetry, is_on
-from moot.nodes._models.debate_ledger import Mode
 from moot.nodes._models.prices import read_prices
+from moot.nodes._models.replies import Mode
 from moot.nodes._runtime.tracing import client_of_process, finish_at_exit
 
 HEARTBEAT_SECONDS = 5.0
@@ -37,7 +37,7 @@ class WorkerConfig:
 
     Args:
         folder: the batch's folder.
-        mode: how the ledger is used.
+        mode: how stored replies are used.
         until: the latest end of the batch, in seconds since 1970; infinite without a limit.
     """
 
@@ -101,7 +101,7 @@ async def process_rows(run_row: Callable[[dict[str, Any]], Awaitable[dict[str, A
         if is_on() or tracing_is_enabled():
             loop.call_soon_threadsafe(finish_and_exit)  # blocks the loop, so that debates start no call meanwhile
             time.sleep(CLOSE_SECONDS)
-        # the parent has ended or no longer needs this process; rows that still run are resumed from the ledger
+        # the parent has ended or no longer needs this process; rows that still run are resumed from the store
         os._exit(0)
 
     threading.Thread(target=read_rows, daemon=True).start()

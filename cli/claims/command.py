@@ -60,7 +60,7 @@ def claims(
             autocompletion=completion_for("settings find_claims"),
         ),
     ] = None,
-    ledger: Annotated[
+    replies: Annotated[
         str | None, typer.Option(metavar="MODE", help="record, reuse, replay or off; see `moot verify`.")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start a new run, even if one is unfinished.")] = False,
@@ -78,5 +78,5 @@ def claims(
             raise SystemExit(list_sentences(text, title=title, date=date, as_json=as_json, out=out))
         named = {"model": model, "split": split or None}
         known = {name: value for name, value in named.items() if value is not None}
-        how: Any = {"title": title, "date": date, "ledger": ledger, "fresh": fresh, "as_json": as_json, "out": out}
+        how: Any = {"title": title, "date": date, "replies": replies, "fresh": fresh, "as_json": as_json, "out": out}
         raise SystemExit(with_model(lambda: find_claims(text, settings or [], known, stop, **how), known, stop.ask))

@@ -26,7 +26,7 @@ from moot.nodes._claims.places import LEAST_SENTENCE_WORDS, sentences_in
 from moot.nodes._claims.reading import read_article
 from moot.nodes._claims.state import ClaimSettings
 from moot.nodes._claims.steps import check_text
-from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
+from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._runtime.settings import Settings
 from moot.retrievers._evidence import clean
 from moot.transcript.claims import claims_csv, filled_words, place_in_words
@@ -67,7 +67,7 @@ def find_claims(
     *,
     title: str | None,
     date: str | None,
-    ledger: str | None,
+    replies: str | None,
     fresh: bool,
     as_json: bool,
     out: Path | None,
@@ -84,7 +84,7 @@ def find_claims(
         stop: handles Ctrl-C and SIGTERM.
         title: the title; None for the title in the document.
         date: the date of publication; None for the date in the document.
-        ledger: the mode of the ledger; None for the value of `moot config`, or ``record`` if there is none.
+        replies: how stored replies are used; None for the value of `moot config`, or ``record`` if there is none.
         fresh: whether to start a new run even if one is unfinished.
         as_json: whether to print a JSON document.
         out: the file to write; None for no file.
@@ -105,10 +105,10 @@ def find_claims(
     check_out(out)
     article = read_input(given, title, date)
     note_demonstration(settings.models_named(), "claims")
-    use = LedgerUse(parse_mode(ledger or value_of("ledger") or "record"), adopt=not fresh)
+    use = StoreUse(parse_mode(replies or value_of("replies") or "record"), adopt=not fresh)
     runner = asyncio.Runner()
     try:
-        with ledger_use(use):
+        with store_use(use):
             found = stop.run(runner, _run_graph(article, settings))
     except (asyncio.CancelledError, KeyboardInterrupt):
         note = (

@@ -1,4 +1,4 @@
-"""A process that runs rows of a queue, and stores documents, outcomes and the ledger in the queue's Postgres.
+"""A process that runs rows of a queue, and stores documents, outcomes and replies in the queue's Postgres.
 
 ``python -m moot.cli.queue.child`` reads JSON lines: the first has the queue's address, each further one has a row.
 """
@@ -20,11 +20,11 @@ from moot.cli.queue.indexing import store_piece
 from moot.core.callers import serving_callers
 from moot.core.config import usual_settings
 from moot.core.errors import MOST_OUTAGES, MootError, OutageCount, WorldError
-from moot.core.ledger import use_ledger
 from moot.core.postgres.connection import Postgres
-from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.queued import QueuedBatch
 from moot.core.postgres.rows import QueuedRows
+from moot.core.postgres.store import PostgresStore
+from moot.core.store import use_store
 from moot.core.telemetry import begin_telemetry
 from moot.nodes._models.prices import read_prices
 
@@ -151,7 +151,7 @@ def main() -> None:
     first, out = open_streams()
     begin_telemetry(port=False)
     url = first["queue"]
-    use_ledger(lambda: PostgresLedger(Postgres(url)))
+    use_store(PostgresStore(Postgres(url), assigns=False))
     with serving_callers(usual_settings(), any_model=True):
         asyncio.run(process_rows(QueueRowProcessor(QueuedRows(Postgres(url))).run_row, out))
 

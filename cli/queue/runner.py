@@ -58,7 +58,7 @@ def open_queue(
         store: the batch's database.
         folder: the folder for documents.
         file: the name of the batch's file of claims.
-        mode: how the ledger is used.
+        mode: how stored replies are used.
         limits: the limits for all rows together.
         print_line: prints a line.
 

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from moot.core.errors import UserError, WorldError
 from moot.core.lazy import import_extra
 from moot.core.redaction import redact
+from moot.core.store import definitions
+from sqlalchemy.dialects import postgresql
 
 T = TypeVar("T")
 Job = Callable[[Any], T]
@@ -58,20 +60,6 @@ CREATE INDEX rows_of_batch ON moot.rows (batch, status);
 CREATE INDEX rows_running ON moot.rows (worker) WHERE status = 'running';
 CREATE INDEX rows_waiting ON moot.rows (touched) WHERE status = 'waiting';
 CREATE INDEX rows_to_collect ON moot.rows (batch) WHERE status IN ('done', 'failed') AND NOT collected;
-CREATE TABLE moot.debates (
-    number bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, id text NOT NULL UNIQUE, fingerprint text NOT NULL,
-    version text NOT NULL, graph text NOT NULL, input text NOT NULL, settings text NOT NULL, status text NOT NULL,
-    started float8 NOT NULL, updated float8 NOT NULL, document text, note text, person text, owner text, pid integer,
-    idempotency_key text UNIQUE, thread text, run text
-);
-CREATE TABLE moot.entries (
-    seq bigint GENERATED ALWAYS AS IDENTITY, debate bigint NOT NULL REFERENCES moot.debates ON DELETE CASCADE,
-    key bytea NOT NULL, kind text NOT NULL, parts text NOT NULL, about text NOT NULL, created float8 NOT NULL,
-    size bigint NOT NULL, value bytea NOT NULL, PRIMARY KEY (debate, key)
-);
-CREATE INDEX entries_key ON moot.entries (key);
-CREATE INDEX debates_of_person ON moot.debates (person, started DESC);
-CREATE INDEX debates_of_thread ON moot.debates (thread) WHERE thread IS NOT NULL;
 CREATE TABLE moot.servers (
     id text PRIMARY KEY, host text NOT NULL, pid integer NOT NULL, seen timestamptz NOT NULL DEFAULT now()
 );
@@ -135,6 +123,10 @@ class Postgres:
         server = ":".join(str(parts[key]) for key in ("host", "port") if parts.get(key))
         return f"{parts.get('dbname') or parts.get('user') or 'of this user'} at {server or 'this machine'}"
 
+    def connect(self) -> Any:
+        """A new connection."""
+        return self.psycopg.connect(self.url, connect_timeout=10, application_name="moot")
+
     def close(self) -> None:
         """Closes the connection; the next job opens a new one."""
         with self._lock:
@@ -142,11 +134,15 @@ class Postgres:
 
     def do(self, job: Job[T], patience: float | None = None) -> T:
         """Runs a job in its own transaction, and again after temporary errors for ``patience`` seconds (0: never)."""
+        return self.retried(lambda: self._run_once(job), patience)
+
+    def retried(self, attempt: Callable[[], T], patience: float | None = None) -> T:
+        """Makes an attempt, and again after temporary errors for ``patience`` seconds (0: never)."""
         until, pause = time.monotonic() + (self.patience if patience is None else patience), PAUSE
         while True:
             try:
                 # The server's answer to the commit may be lost: the transaction was committed, but the job runs again.
-                return self._run_once(job)
+                return attempt()
             except (self.psycopg.OperationalError, self.psycopg.InterfaceError) as error:
                 if not self._is_temporary(error) or time.monotonic() + pause > until:
                     raise self._connection_error(error) from error
@@ -164,7 +160,7 @@ class Postgres:
         with self._lock:
             try:
                 if self._connection is None:
-                    self._connection = self.psycopg.connect(self.url, connect_timeout=10, application_name="moot")
+                    self._connection = self.connect()
                 with self._connection.transaction(), self._connection.cursor() as cursor:
                     return job(cursor)
             except (self.psycopg.OperationalError, self.psycopg.InterfaceError):
@@ -201,6 +197,9 @@ class Postgres:
                 cursor.execute(schema)
             if moot_table is None:
                 cursor.execute(TABLES)
+                cursor.execute("SET LOCAL search_path TO moot")
+                for statement in definitions(postgresql.dialect()):  # type: ignore[no-untyped-call]
+                    cursor.execute(statement)
                 cursor.execute("INSERT INTO moot.about VALUES (%s)", (VERSION,))
             cursor.execute("SELECT version FROM moot.about")
             return int(cursor.fetchone()[0])

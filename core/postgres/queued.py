@@ -12,7 +12,7 @@ class QueuedBatch:
 
     id: str  # 16 hexadecimal digits
     file: str  # the name of its file of claims, or of the corpus that it indexes
-    mode: str  # how its debates use the ledger
+    mode: str  # how its debates use the store
     until: float  # the latest end, in seconds since 1970; infinite without a limit
     stopped: str = ""  # the reason why no further row is started; empty if the batch is not stopped
 

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.core.ledger.records import PAID, SENT
 from moot.core.postgres.connection import PATIENCE, Postgres, queue_module
 from moot.core.postgres.queued import AssignedRow, EndedRow, QueuedBatch
 
@@ -31,8 +30,6 @@ MOST_LOSSES = 4
 """Number of lost workers after which a row fails."""
 CHECKED_ROWS = 200
 """Maximum number of rows that one check for lost jobs reads, because a check of a million rows would take seconds."""
-SPENT_BY = " + ".join(f"coalesce((e.about::json -> '{name}' ->> {{0}})::float8, 0)" for name in (PAID, SENT))
-"""SQL for an amount that the calls of a ledger entry spent: ``{0}`` is 0 for tokens, 1 for USD, 2 for calls."""
 
 
 class QueuedRows:
@@ -67,15 +64,6 @@ class QueuedRows:
             cursor.execute(drop, (batch.id,))
 
         self._do(job)
-
-    def spending_of(self, keys: Sequence[str]) -> dict[str, tuple[float, float, float]]:
-        """Tokens, USD and calls of each debate that has begun, by key; calls whose replies were lost are included."""
-        query = (
-            f"SELECT d.id, {', '.join(f'sum({SPENT_BY.format(index)})' for index in range(3))} FROM moot.debates AS d "
-            "JOIN moot.entries AS e ON e.debate = d.number WHERE d.id = ANY(%s) GROUP BY d.id"
-        )
-        found = self._do(lambda cursor: cursor.execute(query, ([*keys],)).fetchall())
-        return {key: (tokens, usd, calls) for key, tokens, usd, calls in found}
 
     def queue_rows(self, batch: str, jobs: Sequence[Mapping[str, Any]]) -> None:
         """Queues new, failed and dropped rows; others keep their status, but done rows no longer count as collected."""

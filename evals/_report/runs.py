@@ -151,9 +151,9 @@ def _run_notes(study: Study) -> Iterator[str]:
         if uncounted := sum(observation.tokens is None for observation in system.answered):
             yield f"{system.label}: the endpoint did not count all tokens of {uncounted} items."
         documents = [observation.document for observation in system.observations if observation.document is not None]
-        if from_ledger := sum(document["from_ledger"] for document in documents):
+        if from_store := sum(document["from_store"] for document in documents):
             calls = sum(document["calls"] for document in documents)
-            yield f"{system.label}: {from_ledger} of {calls} calls came from the ledger and cost nothing."
+            yield f"{system.label}: {from_store} of {calls} replies were stored and cost nothing."
 
 
 def unpriced_models(study: Study) -> list[str]:

@@ -1,6 +1,6 @@
 """A debate in Inspect's terms: its model is Inspect's model, its turns are messages, and its calls are model events.
 
-Inspect's own clients are not used: calls go through moot's nodes, with moot's retries, limits and ledger. If moot
+Inspect's own clients are not used: calls go through moot's nodes, with moot's retries, limits and store. If moot
 cannot call Inspect's model, the model is refused, so that no log names a model that was never called. Each of moot's
 models is also a model of Inspect: ``--model moot/openai:gpt-4o-mini``, ``--model-role grader=moot/vllm:NAME``.
 """
@@ -226,13 +226,13 @@ def join_lines(lines: Sequence[Line]) -> str:
 def report_calls(calls: Sequence[Mapping[str, Any]]) -> None:
     """Report a finished debate's calls to Inspect: a model event for each, and the usage of models and roles.
 
-    The events contain no prompts and no replies: prompts are in the ledger and in LangSmith, and the sample's messages
-    show the turns. Calls with a reply from the ledger, with a shared reply, or with tokens that the endpoint did not
+    The events contain no prompts and no replies: prompts are in LangSmith, and the sample's messages
+    show the turns. Calls with a stored reply, with a shared reply, or with tokens that the endpoint did not
     count are not part of the usage.
     """
     used: dict[tuple[str, bool], list[ModelUsage]] = {}
     for call in calls:
-        was_paid_before = bool(call.get("from_ledger") or call.get("shared"))
+        was_paid_before = bool(call.get("from_store") or call.get("shared"))
         model = call["model"].replace(":", "/", 1)
         usage = usage_of(call)
         output = ModelOutput(model=call["reported_model"] or call["model"], usage=usage, time=call["seconds"])

@@ -216,7 +216,7 @@ def measured_fields(document: Document) -> dict[str, Any]:
     return {
         **{key: document[key] for key in DOCUMENT_FIELDS},
         "calls": document["usage"]["calls"],
-        "from_ledger": (document["usage"].get("from_ledger") or {}).get("calls", 0),
+        "from_store": (document["usage"].get("from_store") or {}).get("calls", 0),
         "votes": [{key: vote[key] for key in ("agent", "answer", "group")} for vote in document["votes"]],
         "metrics": {
             "citations": document["metrics"].get("citations") or count_citations(document["turns"]),

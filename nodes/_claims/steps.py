@@ -99,7 +99,7 @@ def _is_section(value: Any) -> bool:
 
 
 def read_text_node() -> Node:
-    """Checks the text, divides it into parts, and opens the ledger and the budget; a failure is written to ``error``.
+    """Checks the text, divides it into parts, and opens the store and the budget; a failure is written to ``error``.
 
     Reads: text, title, source, url, date, sections.
     """
@@ -114,7 +114,7 @@ def read_text_node() -> Node:
             parts = await asyncio.to_thread(parts_of, asked["text"], run.settings.part_words)
             await run.session.begin(GRAPH, cast(Mapping[str, Any], asked), run.settings)
             models = {choose_model(run.settings, role).model for role in run.settings.roles()}
-            await open_budget(run.settings, models, [], run.ceilings, run.session.cost_of_lost_calls(run.ceilings))
+            await open_budget(run.settings, models, [], run.ceilings, run.session.lost_spend(run.ceilings))
         except MootError as error:
             return {**blank, "error": error.record(OPENING)}
         return {**blank, **asked, "parts": parts}
@@ -466,7 +466,7 @@ def finish_claims_node() -> Node:
             error = WorldError(unread[0]["why"], kind=unread[0]["kind"]).record("part")
         run.session.finished = "failed" if error else "done"
         bounds = {name: getattr(run.settings, setting) for name, setting in SETTINGS.items()}
-        lost, seconds = run.session.cost_of_lost_calls(run.ceilings), round(run.ceilings.elapsed(), 3)
+        lost, seconds = run.session.lost_spend(run.ceilings), round(run.ceilings.elapsed(), 3)
         spent = ceilings_and_spending(bounds | {"prices": run.ceilings.prices}, state["calls"], seconds, lost)
         took = usage(state["calls"]) | ({"ceilings": spent} if spent else {})
         warned: list[Warned] = []

@@ -67,7 +67,7 @@ class ChatModel:
     longest_text: int = 220  # characters of a text in such schemas
     structure: Structure = "extra_body"  # how the client gets a schema
     json_mode: bool = True  # whether the client can request JSON without a schema
-    # Only a ceiling limits the replies' length. A complete reply does not depend on it, so the ledger's keys leave it
+    # Only a ceiling limits the replies' length. A complete reply does not depend on it, so the store's keys leave it
     # out.
     is_capped: bool = False
     timeout: float | None = None  # seconds for a whole attempt; None: the client's own limit applies

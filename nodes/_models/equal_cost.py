@@ -19,7 +19,7 @@ SHARED_SETTINGS = frozenset(Settings.model_fields) - {"models", "temperature"} |
 
 
 class FullCost(NamedTuple):
-    """The cost of a debate, as if replies from the ledger were paid for; None for a value that is unknown."""
+    """The cost of a debate, as if stored replies were paid for; None for a value that is unknown."""
 
     tokens: int | None  # None also if zero
     usd: float | None
@@ -28,10 +28,10 @@ class FullCost(NamedTuple):
 
 
 def full_cost(calls: Iterable[Call], seconds: float | None, prices: Mapping[str, Price]) -> FullCost:
-    """The cost of calls, as if replies from the ledger were paid for; equal calls that shared a request count once."""
+    """The cost of calls, as if stored replies were paid for; equal calls that shared a request count once."""
     calls = list(calls)
-    # A reply from the ledger shortens the debate.
-    seconds = None if any(call.get("from_ledger") for call in calls) else seconds
+    # A stored reply shortens the debate.
+    seconds = None if any(call.get("from_store") for call in calls) else seconds
     sent = [call for call in calls if not call.get("shared")]
     tokens = tokens_of(sent) if all(map(is_counted, sent)) else None
     return FullCost(tokens or None, cost_of(sent, prices), len(sent), seconds)

@@ -109,8 +109,8 @@ def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
 
 
 def paid_calls(calls: Iterable[Call]) -> list[Call]:
-    """The calls that a debate paid for, without calls with a reply from the ledger and shared calls."""
-    return [call for call in calls if not (call.get("from_ledger") or call.get("shared"))]
+    """The calls that a debate paid for, without calls with a stored reply and shared calls."""
+    return [call for call in calls if not (call.get("from_store") or call.get("shared"))]
 
 
 def calls_with_reserved_tokens(calls: Iterable[Call]) -> list[Call]:

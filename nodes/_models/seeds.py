@@ -10,9 +10,9 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
-from moot.core.ledger.records import canonical
+from moot.core.fingerprints import canonical
 from moot.nodes._models.fake import FakeChatModel
-from moot.nodes._models.ledger_messages import key_messages
+from moot.nodes._models.stored_messages import key_messages
 
 
 def derived_seed(seed: int, *parts: Any) -> int:

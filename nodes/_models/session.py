@@ -1,4 +1,4 @@
-"""The session of a debate's run: the id, the ledger, the ceilings and the recorder that all its nodes share."""
+"""The session of a debate's run: the id, the replies, the ceilings and the recorder that all its nodes share."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from uuid import uuid4
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from moot.core.errors import MootError
-from moot.core.ledger.records import Status
+from moot.core.fingerprints import Status
 from moot.core.redaction import Keys, environment_keys
 from moot.core.telemetry import log_begin, log_end
 from moot.nodes._models.budget import Budget, new_budget
-from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, open_debate_ledger
+from moot.nodes._models.replies import DebateReplies, StoreUse, open_replies
 from moot.nodes._models.spend import NOTHING, Spend
 from moot.nodes._records.entries import PERSON
 
@@ -37,9 +37,9 @@ class Session:
 
     before: Mapping[str, Any] = field(default_factory=dict)  # the state after an earlier run; empty for a new debate
     id: str = ""  # by default that in ``before``; empty until a new debate begins
-    use: LedgerUse = field(default_factory=LedgerUse)
-    debate_ledger: DebateLedger | None = None
-    """The ledger for this debate's calls; None before the debate begins, and if the ledger is off."""
+    use: StoreUse = field(default_factory=StoreUse)
+    replies: DebateReplies | None = None
+    """The stored replies; None before the debate begins, and if nothing is stored."""
     document: dict[str, Any] | None = None
     """The result document, once the debate is closed."""
     finished: Status | None = None
@@ -75,9 +75,9 @@ class Session:
 
     async def begin(self, graph: str, given: Mapping[str, Any], settings: Any) -> str:
         """Records that a debate starts, before its first call; returns its id, or the outer debate's id."""
-        if self.debate_ledger is None:
-            self.debate_ledger = await open_debate_ledger(self.use, graph, given, settings.recorded(), self.id)
-        self.id = self.debate_ledger.id if self.debate_ledger and self.has_row else self.id or uuid4().hex
+        if self.replies is None:
+            self.replies = await open_replies(self.use, graph, given, settings.recorded(), self.id)
+        self.id = self.replies.id if self.replies and self.has_row else self.id or uuid4().hex
         if not self._graph:  # in an inner debate, this is the outer debate's graph
             self._announce(graph, resumed=False)
             await self._notify_recorder()
@@ -85,19 +85,19 @@ class Session:
 
     async def resume(self, *, replied: bool) -> None:
         """Records that the debate is resumed (``replied``: by a person's reply), unless the saved state has no id."""
-        if self.id and self.debate_ledger is None:
+        if self.id and self.replies is None:
             given = {"claim": self.before.get("opened"), "task": self.before.get("task")}
             graph, settings = self.before.get("graph") or "", self.before.get("settings")
-            replies = replied + sum(turn["agent"] == PERSON for turn in self.before.get("turns") or ())
-            self.debate_ledger = await open_debate_ledger(self.use, graph, given, settings, self.id, replies)
-            self.ceilings.count_lost_calls(self.cost_of_lost_calls(self.ceilings))
+            answered = replied + sum(turn["agent"] == PERSON for turn in self.before.get("turns") or ())
+            self.replies = await open_replies(self.use, graph, given, settings, self.id, answered)
+            self.ceilings.count_lost_calls(self.lost_spend(self.ceilings))
             self._announce(graph, resumed=True)
             await self._notify_recorder()
 
-    def cost_of_lost_calls(self, ceilings: Budget) -> Spend:
+    def lost_spend(self, ceilings: Budget) -> Spend:
         """The cost of earlier runs' calls whose replies were lost; zero for the ceilings of an inner debate."""
         # The outer ceilings count these calls.
-        return self.debate_ledger.cost_of_lost_calls() if self.debate_ledger and ceilings is self.ceilings else NOTHING
+        return self.replies.lost_spend() if self.replies and ceilings is self.ceilings else NOTHING
 
     def skip(self, document: dict[str, Any], *, is_recorded: bool) -> None:
         """Ends a run with nothing to do: an earlier run finished the debate and perhaps recorded its document."""
@@ -113,7 +113,7 @@ class Session:
         log_begin(self.id, graph, resumed=resumed)
 
     async def _notify_recorder(self) -> None:
-        """Tells the recorder that the debate begins or is resumed, if the ledger has a row for the debate."""
+        """Tells the recorder that the debate begins or is resumed, if the store has a row for the debate."""
         if self.has_row and self.recorder:
             await self.recorder.begun(self)
 
@@ -124,8 +124,8 @@ class Session:
 
     @property
     def has_row(self) -> bool:
-        """Whether the ledger has a row for this debate."""
-        return self.debate_ledger is not None and self.debate_ledger.mode != "replay"
+        """Whether the store has a row for this debate."""
+        return self.replies is not None and self.replies.mode != "replay"
 
     async def end(self, error: BaseException | None = None) -> None:
         """Ends the run, and records whether the debate is finished, has failed, waits or was interrupted."""
@@ -140,17 +140,18 @@ class Session:
         await asyncio.shield(ending)  # so that a cancellation of the run does not cancel the task
 
     async def _end(self, error: BaseException | None) -> None:
-        """Calls the recorder, and writes the status to the ledger."""
+        """Calls the recorder, and writes the status to the store."""
         path = note = None
         if self.id and self.recorder:
             path, note = await self.recorder.ended(self, error)
-        if self.debate_ledger is None or not self.has_row:
+        if self.replies is None or not self.has_row:
             return
         # The code that started the run writes the status of a debate with a document.
         if self.document is not None and not self.use.ends:
             return
         try:
-            await self.debate_ledger.ledger.end(self.id, self._status(error), path, note)
+            store = self.replies.store
+            await store.soon(store.end, self.id, self._status(error), path, note)
         except MootError as fault:  # the debate must not fail; its row counts as interrupted later
             log.error("%s", fault.detail)
 
@@ -180,14 +181,14 @@ class Session:
 class Recorder(Protocol):
     """The interface of a recorder, which is called when a run of a debate begins and ends; see `report_to`."""
 
-    def use(self, run: RunnableConfig) -> LedgerUse:
-        """How a run uses the ledger."""
+    def use(self, run: RunnableConfig) -> StoreUse:
+        """How a run uses the store of replies."""
 
-    def reservation(self, use: LedgerUse, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Budget | None]:
+    def reservation(self, use: StoreUse, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Budget | None]:
         """A context manager for a whole run: it may yield ceilings that the run must stay within."""
 
     async def begun(self, session: Session) -> None:
-        """Called when a debate with a row in the ledger begins or is resumed, before the run's first call."""
+        """Called when a debate with a row in the store begins or is resumed, before the run's first call."""
 
     async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
         """Called at the end of a run whose debate has an id; returns the document's path and a note for its row."""

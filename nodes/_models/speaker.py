@@ -80,8 +80,8 @@ class Speaker(Asker):
         found = read(message)[0]
         if found is None:
             raise UserError(
-                f"The ledger has a reply of {self.role} that is no longer usable. Use `--ledger record`.",
-                kind="damaged_ledger",
+                f"A stored reply of {self.role} is no longer usable. Use `--replies record`.",
+                kind="damaged_store",
             )
         return found
 

@@ -76,7 +76,7 @@ class Call(TypedDict):
     Tokens are null if the endpoint does not count them. ``seconds`` includes waiting and retries. ``attempts`` is the
     number of requests. ``model`` is the setting, and ``reported_model`` the name that the endpoint gave.
 
-    ``from_ledger`` is true if an earlier run made the call and paid for it. ``shared`` is true if an equal call was
+    ``from_store`` is true if an earlier run made the call and paid for it. ``shared`` is true if an equal call was
     sent at the same time; the entry of that call has the tokens. ``reserved`` has further tokens that ceilings count,
     because the endpoint may charge for replies that were lost or came too late. A reply is lost if the request timed
     out or its connection broke. It comes too late if `max_seconds` is used up before. Only calls under a ceiling have
@@ -98,7 +98,7 @@ class Call(TypedDict):
     detail: NotRequired[str]
     number: NotRequired[int]
     left_out: NotRequired[LeftOut]
-    from_ledger: NotRequired[bool]
+    from_store: NotRequired[bool]
     shared: NotRequired[bool]
     reserved: NotRequired[Reserved]
 

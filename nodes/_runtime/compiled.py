@@ -18,7 +18,7 @@ from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot
 from moot.nodes._models.budget import Budget, new_budget
-from moot.nodes._models.debate_ledger import current_use
+from moot.nodes._models.replies import current_use
 from moot.nodes._models.session import Session, ceilings_in, current_recorder, session_in, with_session
 from moot.nodes._models.spend import spent_by
 from moot.nodes._runtime.document import document_of

@@ -164,15 +164,15 @@ def count_rounds(turns: Sequence[Turn]) -> int:
 
 def usage(calls: Sequence[Call]) -> dict[str, Any]:
     """Calls and tokens, in total and by role; ``uncounted`` calls have no count of tokens."""
-    # The totals include replies from the ledger. Of equal calls that shared a request, only the sent one has tokens.
+    # The totals include stored replies. Of equal calls that shared a request, only the sent one has tokens.
     total, earlier, by_role = Usage(), Usage(), defaultdict[str, Usage](Usage)
     for call in calls:
         total.add(call)
         by_role[call["role"]].add(call)
-        if call.get("from_ledger"):
+        if call.get("from_store"):
             earlier.add(call)
     found = vars(total) | {"by_role": {role: vars(used) for role, used in sorted(by_role.items())}}
-    return found | ({"from_ledger": vars(earlier)} if earlier.calls else {})
+    return found | ({"from_store": vars(earlier)} if earlier.calls else {})
 
 
 @dataclass

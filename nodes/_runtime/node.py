@@ -11,17 +11,16 @@ from typing import Any
 from langgraph.runtime import Runtime
 from moot.core.endpoint import Limits, replaying
 from moot.core.errors import MootError, error_from_record
-from moot.core.ledger import embeddings
 from moot.nodes._models.budget import Budget
 from moot.nodes._models.call.around import instructing, marking
 from moot.nodes._models.chat_models import ModelChoice, missing_model_error, open_chat_model
 from moot.nodes._models.ledger import Ledger
-from moot.nodes._models.ledger_sources import LedgerSource, open_ledger_corpus
 from moot.nodes._models.parallel import start_chain
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._models.session import Session, current_ceilings, current_session
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.spend import REPLY_TOKENS
+from moot.nodes._models.stored_sources import StoredSource, open_stored_corpus
 from moot.nodes._records.entries import PERSON
 from moot.nodes._runtime.budget import Decision, uncounted_error
 from moot.nodes._runtime.nesting import is_nested
@@ -29,7 +28,7 @@ from moot.nodes._runtime.node_errors import StateKeys, missing_setting_error, mi
 from moot.nodes._runtime.progress import begin_event, step_event
 from moot.nodes._runtime.settings import Settings, with_usual_model
 from moot.retrievers import Retriever, open_encoder, open_retriever
-from moot.retrievers._encoders import Encoder
+from moot.retrievers._encoders import Encoder, embeddings
 from moot.retrievers._search import CORPUS_SOURCES, resolve
 from moot.retrievers._tampering import current_tampering
 
@@ -110,11 +109,11 @@ class NodeContext:
             published_before=before,
             recent=recent,
         )
-        if (debate_ledger := self.session.debate_ledger) is None:
+        if (replies := self.session.replies) is None:
             return await open_source()
         if resolve(name, settings.corpus)[0] not in CORPUS_SOURCES:
-            return LedgerSource(await open_source(), debate_ledger, {"published_before": before})
-        return await open_ledger_corpus(open_source, debate_ledger, {"source": name, **options})
+            return StoredSource(await open_source(), replies, {"published_before": before})
+        return await open_stored_corpus(open_source, replies, {"source": name, **options})
 
     async def encoder(self) -> Encoder:
         """The debate's text encoder."""
@@ -218,7 +217,7 @@ class Node:
         started = time.perf_counter()
         start_chain()
         run = NodeContext(settings, ledger)
-        embeddings.set(run.session.debate_ledger)
+        embeddings.set(run.session.replies)
         replaying.set(run.session.use.mode == "replay")
         try:
             update = await self._run_step(state, run)

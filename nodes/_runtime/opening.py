@@ -97,7 +97,7 @@ def open_node(
             document["warnings"] = overwrite(run.ledger.warnings)
             check_named(run.settings, roles_of(needed, task))
             models, deciders = models_of(needed, task, run.settings), decides(run.settings, needed)
-            lost = run.session.cost_of_lost_calls(run.ceilings)
+            lost = run.session.lost_spend(run.ceilings)
             calls = [smallest_call(role, how, needed, document, run.settings) for role, how in deciders.items()]
             document["budget"] = await open_budget(run.settings, models, calls, run.ceilings, lost)
             await open_all(needed, task, run)  # here, so that a missing resource is reported before any call
@@ -189,7 +189,7 @@ def close_node() -> Node:
             state = {**state, "error": fault.record("close")}
         update = {"stop_reason": state["stop_reason"], "error": state["error"]} | completed_fields(state)
         bounded = update["usage"].get("ceilings", {})
-        for name, lost in run.session.cost_of_lost_calls(run.ceilings)._asdict().items():
+        for name, lost in run.session.lost_spend(run.ceilings)._asdict().items():
             if SETTINGS[name] in bounded:
                 bounded[SETTINGS[name]]["spent"] += lost
         if timed := bounded.get("max_seconds"):
@@ -198,8 +198,8 @@ def close_node() -> Node:
         if skipped or cut:
             detail = refused_calls_warning(skipped, cut)
             warned.append({"kind": "budget_exhausted", "where": "close", "detail": detail})
-        if (debate_ledger := run.session.debate_ledger) and debate_ledger.fault:
-            warned.append({"kind": "not_kept", "where": "close", "detail": debate_ledger.fault})
+        if (replies := run.session.replies) and replies.fault:
+            warned.append({"kind": "not_kept", "where": "close", "detail": replies.fault})
         if warned:
             update["warnings"] = [*update.get("warnings", []), *warned]
         document = closed_state(state, update)

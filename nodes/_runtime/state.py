@@ -291,8 +291,8 @@ class Verdict(DocumentHead, CheckedClaim):
     usage: Annotated[
         dict[str, Any],
         Field(
-            description="Calls and tokens, in total and by role; `from_ledger` counts calls with replies from the "
-            "ledger, which cost nothing."
+            description="Calls and tokens, in total and by role; `from_store` counts calls with stored "
+            "replies, which cost nothing."
         ),
     ]
     seconds: Annotated[float, Field(description="The debate's duration, including waits for a person.")]

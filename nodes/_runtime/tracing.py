@@ -24,8 +24,8 @@ import langsmith
 from langsmith import RunTree, run_trees
 from langsmith.utils import LangSmithError, LangSmithWarning, get_env_var, is_env_var_truish, tracing_is_enabled
 from moot.core.redaction import environment_keys, hide_secrets
-from moot.nodes._models.ledger_messages import FROM_LEDGER
 from moot.nodes._models.prices import Price, costs_of, price_of, read_prices
+from moot.nodes._models.stored_messages import FROM_STORE
 from moot.nodes._runtime.trace import add_metadata, graph_run
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ def set_langsmith_environment() -> None:
 
 
 FREE: Price = {"input": 0.0, "output": 0.0}
-"""The price of a reply from the ledger."""
+"""The price of a stored reply."""
 
 
 class Client(langsmith.Client):
@@ -83,7 +83,7 @@ class Client(langsmith.Client):
         clean: dict[str, Any] = run | self._clean({part: run[part] for part in NOT_ANONYMISED if run.get(part)})
         metadata = (clean.get("extra") or {}).get("metadata") or {}
         if usage := metadata.get("usage_metadata"):
-            price = FREE if metadata.get(FROM_LEDGER) else price_of(metadata.get("model", ""), self.prices)
+            price = FREE if metadata.get(FROM_STORE) else price_of(metadata.get("model", ""), self.prices)
             metadata["usage_metadata"] = with_costs(usage, price)
         return clean
 

@@ -19,8 +19,8 @@ from typing import Any, Literal
 from moot.core.callers import check_calibration, serves_callers
 from moot.core.errors import UserError
 from moot.core.files import read_bounded, why_unread
+from moot.core.fingerprints import moot_version
 from moot.core.home import moot_home
-from moot.core.ledger.records import moot_version
 from moot.nodes._records.entries import RoundRecord, Task
 from moot.nodes._runtime.settings import Settings
 from moot.prompts._files import shipped

@@ -15,7 +15,7 @@ from moot.core.errors import UserError
 from moot.evals._benchmarks.claim_files import ClaimRow, ClaimsFile
 from moot.graphs.find_claims import graph
 from moot.nodes._claims.state import ClaimSettings
-from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
+from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._runtime.settings import checked_settings
 from moot.transcript.claims import claims_csv
 
@@ -207,7 +207,7 @@ async def test_a_refused_key_fails_the_run_at_the_first_node_that_calls_a_model(
 async def test_settings_without_effect_on_finding_claims_are_refused() -> None:
     """The schema and the error for an unknown setting do not name the refused settings.
 
-    Settings that a ledger stores are accepted, although they contain the defaults of the refused settings.
+    Settings that are stored are accepted, although they contain the defaults of the refused settings.
     """
     for name, value in {
         "corpus": "mine",
@@ -223,7 +223,7 @@ async def test_settings_without_effect_on_finding_claims_are_refused() -> None:
         checked_settings(ClaimSettings, {"min_scor": 1})
     assert "corpus" not in unknown.value.detail
     settings = ClaimSettings(model="fake:1")
-    stored = settings.model_dump(mode="json")  # the form in which a ledger stores settings
+    stored = settings.model_dump(mode="json")  # the form in which settings are stored
     assert checked_settings(ClaimSettings, stored) == settings
 
 
@@ -248,13 +248,13 @@ async def test_under_a_ceiling_every_started_part_is_read_to_its_end(start_stub:
         assert [warned["kind"] for warned in found["warnings"]] == ["budget_exhausted"]
 
 
-async def test_a_second_run_takes_all_replies_from_the_ledger(start_stub: StartStub) -> None:
+async def test_a_second_run_takes_all_replies_from_the_store(start_stub: StartStub) -> None:
     stub = start_stub(rules())
     for mode in ("record", "reuse"):
-        with ledger_use(LedgerUse(mode)):
+        with store_use(StoreUse(mode)):
             found = await find()
     assert len(stub.calls()) == 4
-    assert found["usage"]["from_ledger"]["calls"] == 4
+    assert found["usage"]["from_store"]["calls"] == 4
 
 
 async def test_the_table_of_claims_can_be_read_as_a_claims_file(start_stub: StartStub, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from moot.cli.signals import Stop
 from moot.cli.verify import debate_and_print
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
-from moot.nodes._models.debate_ledger import LedgerUse
+from moot.nodes._models.replies import StoreUse
 from moot.retrievers._evidence import evidence_id
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
@@ -167,7 +167,7 @@ def run_trial(given: dict[str, Any] | None = None, out: Path | None = None, **mo
     # There is no minimum, because the endpoint's vectors say nothing about similarity.
     chosen |= {"min_request_similarity": -1} | more
     settings = ProclaimSettings.model_validate({**chosen, "models": models})
-    begins = DebateSetup(settings, LedgerUse())
+    begins = DebateSetup(settings, StoreUse())
     debate_and_print(load_graph("proclaim"), {"claim": CLAIM, **(given or {})}, begins, Stop(), as_json=False, out=out)
 
 

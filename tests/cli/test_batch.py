@@ -346,7 +346,7 @@ def test_a_batch_keeps_no_texts_of_finished_rows_in_memory(tmp_path: Path, monke
     monkeypatch.setenv("MOOT_HISTORY", "off")
     tracemalloc.start()
     try:
-        words = ["--out", tmp_path / "out", "--graph", "standard_prompting", "--model", "fake:1", "--ledger", "off"]
+        words = ["--out", tmp_path / "out", "--graph", "standard_prompting", "--model", "fake:1", "--replies", "off"]
         done = moot("batch", path, *words)
     finally:
         tracemalloc.stop()
@@ -402,7 +402,7 @@ def test_cells_that_begin_like_formulas_are_escaped() -> None:
 
 def test_a_batch_without_its_database_reads_finished_rows_from_documents(start_stub: StartStub, tmp_path: Path) -> None:
     stub, out = start_stub(), tmp_path / "out"
-    words = ["batch", write_claims(tmp_path, CLAIMS[:5]), "--out", out, *MODEL, "--ledger", "off"]
+    words = ["batch", write_claims(tmp_path, CLAIMS[:5]), "--out", out, *MODEL, "--replies", "off"]
     assert moot(*words).returncode == 0
     table = read_table(out)
     for file in out.glob(".batch.sqlite*"):

@@ -80,8 +80,8 @@ def test_a_second_run_repeats_only_a_failed_control(start_stub: StartStub) -> No
     debate_calls, _ = call_counts(stub)
     code, again, stderr = run_debate()
     assert (code, again["answer"], again["beside"]["document"]["answer"]) == (0, "SUPPORTS", "REFUTES"), stderr
-    assert "; its control is unfinished. The ledger has" in stderr
-    assert again["beside"]["ratios"]["seconds"] is None  # because the debate was read from the ledger
+    assert "; its control is unfinished. The replies to" in stderr
+    assert again["beside"]["ratios"]["seconds"] is None  # because the debate was read from the store
     assert call_counts(stub)[0] == debate_calls
     code, _, stderr = run_debate("--resume")  # by now, debate and control are finished
     assert (code, "no unfinished debate" in stderr) == (2, True), stderr

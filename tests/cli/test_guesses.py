@@ -22,7 +22,7 @@ ERRORS = {
     "corpora add x": "moot index PATH --corpus NAME",
     "page": "moot serve --open",
     "eval list": "moot eval tasks",
-    "ledger list": "moot ledger",
+    "replies list": "moot replies",
     "config edit": "moot config set KEY VALUE",
     "The earth is flat": 'moot verify "The earth is flat"',
     "He said $5 then": "moot verify 'He said $5 then'",

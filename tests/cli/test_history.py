@@ -44,14 +44,14 @@ def test_a_debate_is_stored_listed_shown_reported_and_deleted(tmp_path: Path, mo
     assert moot("delete", id, "--yes").stdout == f"Deleted: {id}\n"
     assert [entry["claim"] for entry in json.loads(moot("list", "--json").stdout)] == ["Eggs are laid."]
     assert "moot list" in moot("show", id).stderr
-    assert id not in moot("ledger", "--json").stdout
+    assert id not in moot("replies", "--json").stdout
     [other] = json.loads(moot("list", "--json").stdout)
     assert moot("delete", other["id"][:-20], "--yes").returncode == 0
-    assert "Eggs are laid." not in moot("ledger", "--json").stdout  # the ledger's row was deleted too
+    assert "Eggs are laid." not in moot("replies", "--json").stdout  # its row in the store was deleted too
 
 
-def test_list_and_ledger_refuse_an_unknown_status() -> None:
-    for command in ("list", "ledger"):
+def test_list_and_replies_refuse_an_unknown_status() -> None:
+    for command in ("list", "replies"):
         done = moot(command, "--status", "finished")
         assert done.returncode == 2
         assert "interrupted" in done.stderr
@@ -75,7 +75,7 @@ def test_an_invalid_value_of_the_variable_moot_history_is_refused_before_the_fir
     done = moot(*CONTROL, "Eggs.")
     assert done.returncode == 2
     assert "MOOT_HISTORY" in done.stderr
-    assert json.loads(moot("ledger", "--json").stdout) == []
+    assert json.loads(moot("replies", "--json").stdout) == []
     with pytest.raises(UserError, match="on or off"):
         debates.history_is_on()
 
@@ -84,7 +84,7 @@ def test_the_suffix_of_the_output_file_selects_its_format(tmp_path: Path) -> Non
     done = moot(*CONTROL, "Eggs.", "--out", str(tmp_path / "x.pdf"))
     assert done.returncode == 2
     assert ".json, .html or .md" in done.stderr
-    assert json.loads(moot("ledger", "--json").stdout) == []  # the debate was refused before the first call
+    assert json.loads(moot("replies", "--json").stdout) == []  # the debate was refused before the first call
     for name, begins in (("x.html", "<!doctype html>"), ("x.md", "# "), ("x.json", "{")):
         assert moot(*CONTROL, "Eggs.", "--out", str(tmp_path / name)).returncode == 0
         assert (tmp_path / name).read_text("utf-8").startswith(begins)

@@ -277,7 +277,7 @@ def test_serve_asks_for_the_model_of_debates_that_name_none(monkeypatch: pytest.
 
 # --- `--model auto` ---------------------------------------------------------------------------------------------------
 
-ENDED = ("verify", CLAIM, *CONTROL, "--model", "auto", "--ledger", "none-such")
+ENDED = ("verify", CLAIM, *CONTROL, "--model", "auto", "--replies", "none-such")
 """A command that ends after it has chosen its model."""
 
 

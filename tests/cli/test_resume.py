@@ -1,4 +1,4 @@
-"""``moot verify`` resumes an unfinished debate from the ledger if the command is repeated or has ``--resume``.
+"""``moot verify`` resumes an unfinished debate from the store if the command is repeated or has ``--resume``.
 
 ``--fresh`` starts a new debate. A person's replies are kept.
 """
@@ -72,14 +72,14 @@ def test_a_debate_that_waits_for_a_person_resumes_in_another_process(start_stub:
         stderr += os.read(first.stderr.fileno(), 4096)
     first.kill()
     first.communicate()
-    [row] = json.loads(moot("ledger", "--json").stdout)
+    [row] = json.loads(moot("replies", "--json").stdout)
     assert (row["status"], row["calls"]) == ("waiting", len(chat_calls(stub)))
     assert row["calls"]
     second = moot_process(*words, typed="Otters sleep on their backs.\n" * 9)
     document = json.loads(second.stdout)
     assert (second.returncode, document["status"], document["id"]) == (0, "done", row["id"]), second.stderr
     assert "resuming the debate that has waited for you since" in second.stderr
-    assert f"The ledger has {row['calls']} calls of this debate." in second.stderr
+    assert f"The replies to {row['calls']} calls of this debate are stored." in second.stderr
     assert len(chat_calls(stub)) == document["usage"]["calls"]  # no call was made twice
     assert "Otters sleep on their backs." in stub.prompts()[-1]
 
@@ -97,11 +97,11 @@ def test_fresh_starts_a_new_debate(start_stub: StartStub) -> None:
 
 def test_fresh_with_resume_is_refused() -> None:
     code, _, stderr = run_debate("--fresh", "--resume")
-    assert (code, "--resume uses the calls" in stderr) == (2, True)
+    assert (code, "--resume uses stored replies" in stderr) == (2, True)
 
 
-def test_an_unknown_ledger_mode_is_refused() -> None:
-    code, _, stderr = run_debate("--ledger", "maybe")
+def test_an_unknown_mode_is_refused() -> None:
+    code, _, stderr = run_debate("--replies", "maybe")
     assert (code, "record, reuse, replay or off" in stderr) == (2, True)
 
 
@@ -119,11 +119,11 @@ def test_a_kill_while_the_document_is_written_loses_no_calls(start_stub: StartSt
     os.close(writer)
     paid = len(stub.calls())
     assert paid, stderr
-    assert [row["status"] for row in json.loads(moot("ledger", "--json").stdout)] == ["interrupted"]
+    assert [row["status"] for row in json.loads(moot("replies", "--json").stdout)] == ["interrupted"]
     assert moot(*RAG, "--out", tmp_path / "verdict.json").returncode == 0
     assert json.loads((tmp_path / "verdict.json").read_text())["status"] == "done"
     assert len(stub.calls()) == paid
-    assert [row["status"] for row in json.loads(moot("ledger", "--json").stdout)] == ["done"]
+    assert [row["status"] for row in json.loads(moot("replies", "--json").stdout)] == ["done"]
 
 
 def test_resume_without_a_graph_finds_the_unfinished_debate(start_stub: StartStub) -> None:
@@ -176,9 +176,9 @@ def test_a_debate_killed_at_its_last_call_needs_a_higher_ceiling(
     assert len(stub.prompts()) == before
     assert higher in (enough[1], None)
     id, file = json.loads(repeated.stdout)["id"], tmp_path / "debate.jsonl"
-    assert moot("ledger", "export", id, file).returncode == 0
+    assert moot("replies", "export", id, file).returncode == 0
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "other"))
-    moved = moot("ledger", "import", file)
+    moved = moot("replies", "import", file)
     assert moved.returncode == 0, moved.stderr
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     done = moot(*JUDGED, *(["--set", f"{ceiling}={higher}"] if higher else []))

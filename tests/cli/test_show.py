@@ -21,7 +21,7 @@ from moot.graphs.madke import MadkeSettings
 from moot.graphs.react import ReactSettings
 from moot.graphs.reconcile import ReconcileSettings
 from moot.nodes import Agent
-from moot.nodes._models.debate_ledger import LedgerUse
+from moot.nodes._models.replies import StoreUse
 from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.document import blank_document
 from moot.nodes._runtime.settings import Settings
@@ -54,7 +54,7 @@ def run_on_screen(
     system = load_graph(name)
     given = {"model": "fake:3", "embedder": "openai:stub-embedding", **OFFLINE.get(name, {}), **more}
     chosen = system.settings.model_validate(given)
-    begins = DebateSetup(chosen, LedgerUse())
+    begins = DebateSetup(chosen, StoreUse())
     assert debate_and_print(system, {"claim": CLAIM}, begins, Stop(), as_json=False, out=None) == 0
     lines = capsys.readouterr().out.splitlines()
     return lines, [found.groups() for line in lines if (found := re.match(r"  (\S+) +(.{10}) ", line))]  # type: ignore[misc]

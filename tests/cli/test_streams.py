@@ -27,7 +27,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "index": (["nowhere", "--corpus", "mine"], "moot: There is no file or folder nowhere"),
     "service": ([], "moot: The service needs the package aegra_api"),
     "serve": (["--port", "{taken}"], "moot: The server cannot listen"),
-    "ledger": (["show", "nowhere"], "moot: "),
+    "replies": (["delete", "nowhere"], "moot: "),
     "batch": (["nowhere.csv", "--out", "there"], "moot: There is no file nowhere.csv. Check its path."),
     "worker": (["--queue", "sqlite://here"], "takes the address of a Postgres, such as postgresql://"),
     "claims": (["nowhere.txt", "--sentences"], "moot: There is no file nowhere.txt. Check its path."),

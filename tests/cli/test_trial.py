@@ -20,7 +20,7 @@ from moot.cli.verify import debate_and_print
 from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.graphs.proclaim import ProclaimSettings
-from moot.nodes._models.debate_ledger import LedgerUse
+from moot.nodes._models.replies import StoreUse
 from moot.nodes._runtime.running import DebateRun
 from moot.transcript import ending, round_sections
 from moot.transcript.line import Section
@@ -275,7 +275,7 @@ def test_a_trial_on_the_fake_model_shows_each_round_once(
     settings = load_graph("proclaim").settings.model_validate(
         {"model": "fake:3", "embedder": "openai:stub-embedding", "sources": ["bm25:demo-news"], "max_rounds": 3}
     )
-    begins = DebateSetup(settings, LedgerUse())
+    begins = DebateSetup(settings, StoreUse())
     assert debate_and_print(load_graph("proclaim"), {"claim": CLAIM}, begins, Stop(), as_json=False, out=None) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"Claim: {CLAIM}"

@@ -1,21 +1,19 @@
-"""`moot list`, `show`, `delete` and `ledger` use a service's database if the address of the database is given."""
+"""`moot list`, `show`, `delete` and `replies` use a service's database if the address of the database is given."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 from moot.core.errors import UserError
-from moot.core.ledger import key_of
-from moot.core.ledger.records import Entry, Request
-from moot.core.ledger.values import pack
+from moot.core.fingerprints import key_of
 from moot.core.postgres.connection import VERSION, Postgres
-from moot.core.postgres.ledger import PostgresLedger
-from moot.core.postgres.served import Heartbeat, ServedLedger
+from moot.core.postgres.heartbeat import Heartbeat
+from moot.core.postgres.store import PostgresStore
+from moot.core.store import Reply
 from moot.web import debates
 from moot.web.caller import current_user
 from moot.web.service.documents import Documents
@@ -28,7 +26,7 @@ pytest.importorskip("procrastinate", reason="the extra `queue` is not installed"
 pytestmark = pytest.mark.skipif(binaries() is None, reason="no Postgres is installed (initdb is not found)")
 
 DONE, RUNNING, LOST, QUEUED = "a" * 32, "b" * 32, "c" * 32, "d" * 32
-ASKED = '{"claim": "It rains."}'
+CHAT = key_of("chat", {"model": "m", "messages": "It rains."})
 
 
 @pytest.fixture(scope="module")
@@ -45,29 +43,28 @@ async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     """
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("MOOT_DATABASE", raising=False)
-    with closing(Postgres(server.url)) as postgres:
+    with ExitStack() as stack, closing(Postgres(server.url)) as postgres:
         postgres.do(lambda cursor: cursor.execute("DROP SCHEMA IF EXISTS moot CASCADE"))
         postgres.prepare()
         presence = Heartbeat(server.url)
         presence.begin()
-        own, lost = ServedLedger(postgres, presence.id), ServedLedger(postgres, "a process that is silent")
-        for ledger, id, person in (
+        own = stack.enter_context(closing(PostgresStore(Postgres(server.url), presence.id)))
+        lost = stack.enter_context(closing(PostgresStore(Postgres(server.url), "a process that is silent")))
+        for store, id, person in (
             (own, DONE, "ann"),
             (own, RUNNING, "bob"),
             (lost, LOST, None),
             (lost, QUEUED, None),
         ):
-            ledger.begin(Request(id, "print", "rag", ASKED, "{}", True, None, person, f"run {id}"))
+            store.begin("rag", {"claim": "It rains."}, {}, id=id, person=person, server_run=f"run {id}")
             if id != QUEUED:
-                ledger.record_run(id, f"thread {id}", f"run {id}")
-        value = pack(json.dumps("SUPPORTS"))
-        key = key_of("chat", {"model": "m", "messages": "It rains."})
-        own.store_entries([Entry(DONE, key, {"role": "judge"}, time.time(), len(value), value)])
+                store.record_thread(id, f"thread {id}", f"run {id}")
+        own.keep([(Reply(DONE, CHAT, "chat", {"role": "judge"}, None), "SUPPORTS")])
         with debates.use_database(Documents(postgres)):
             current_user.set("ann")
             debates.write({**await a_debate("chain_of_thought"), "id": DONE})
             current_user.set(None)
-        own.end(DONE, "done", None, None)
+        own.end(DONE, "done")
         yield server.url
         presence.end()
 
@@ -92,32 +89,27 @@ def test_commands_can_use_the_debates_of_all_users(url: str, monkeypatch: pytest
     assert deleted.stdout == f"Deleted: {DONE}\nDeleted: {LOST}\n"
     assert "table of threads is not changed" in deleted.stderr
     assert [entry["id"][-32:] for entry in json.loads(moot("list", "--json").stdout)] == [RUNNING]
-    assert DONE not in moot("ledger", "--json").stdout
+    assert DONE not in moot("replies", "--json").stdout
 
 
-def test_moot_ledger_uses_the_named_database(url: str, tmp_path: Path) -> None:
-    """An exported debate can be imported into the local ledger. A deleted debate takes no more entries."""
-    assert json.loads(moot("ledger", "--json").stdout) == []
-    listed = json.loads(moot("ledger", "--json", "--database", url).stdout)
-    found = {row["id"]: (row["status"], row["entries"], row["calls"]) for row in listed}
+def test_moot_replies_uses_the_named_database(url: str, tmp_path: Path) -> None:
+    """The replies of an exported debate can be imported into the local store. A deleted debate takes no more."""
+    assert json.loads(moot("replies", "--json").stdout) == []
+    listed = json.loads(moot("replies", "--json", "--database", url).stdout)
+    found = {row["id"]: (row["status"], row["replies"], row["calls"]) for row in listed}
     assert found == {
         DONE: ("done", 1, 1),
         RUNNING: ("running", 0, 0),
         LOST: ("interrupted", 0, 0),
         QUEUED: ("interrupted", 0, 0),
     }
-    assert "judge" in moot("ledger", "show", DONE, "--database", url).stdout
-    assert moot("ledger", "export", DONE, tmp_path / "one.moot", "--database", url).returncode == 0
-    assert moot("ledger", "delete", QUEUED, "--database", url).returncode == 0
-    assert "There is no debate" in moot("ledger", "show", QUEUED, "--database", url).stderr
-    key = key_of("chat", {"model": "m", "messages": "It rains."})
-    with (
-        closing(Postgres(url)) as postgres,
-        pytest.raises(UserError, match="no longer has a row for this debate"),
-    ):
-        PostgresLedger(postgres).store_entries([Entry(QUEUED, key, {}, time.time(), 2, pack("{}"))])
-    assert moot("ledger", "import", tmp_path / "one.moot").returncode == 0  # into the local ledger
-    assert [row["id"] for row in json.loads(moot("ledger", "--json").stdout)] == [DONE]
+    assert moot("replies", "export", DONE, tmp_path / "one.moot", "--database", url).returncode == 0
+    assert moot("replies", "delete", QUEUED, "--database", url).returncode == 0
+    assert "No stored debate" in moot("replies", "delete", QUEUED, "--database", url).stderr
+    with closing(PostgresStore(Postgres(url))) as store, pytest.raises(UserError, match="no longer has a row"):
+        store.keep([(Reply(QUEUED, CHAT, "chat", {}, None), {})])
+    assert moot("replies", "import", tmp_path / "one.moot").returncode == 0  # into the local store
+    assert [row["id"] for row in json.loads(moot("replies", "--json").stdout)] == [DONE]
 
 
 def test_commands_refuse_a_database_that_cannot_be_used(url: str) -> None:

@@ -1,22 +1,19 @@
-"""The queue in Postgres: its rows, and its ledger."""
+"""The queue in Postgres: its rows, and its store."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.core.ledger import key_of
-from moot.core.ledger.file import LedgerFile
-from moot.core.ledger.records import Entry, Request
-from moot.core.ledger.values import pack
 from moot.core.postgres.connection import Postgres
-from moot.core.postgres.ledger import PostgresLedger
 from moot.core.postgres.queued import QueuedBatch
 from moot.core.postgres.rows import MOST_LOSSES, QueuedRows
+from moot.core.postgres.store import PostgresStore
+from moot.core.store import Reply
 
 from tests.cluster.postgres import Server, binaries, running_postgres
 from tests.commands import moot
@@ -39,9 +36,15 @@ def server() -> Iterator[Server]:
 def postgres(server: Server) -> Iterator[Postgres]:
     found = Postgres(server.url)
     found.prepare()
-    found.do(lambda cursor: cursor.execute("TRUNCATE moot.batches, moot.workers, moot.debates CASCADE"))
+    found.do(lambda cursor: cursor.execute("TRUNCATE moot.batches, moot.workers, moot.runs CASCADE"))
     yield found
     found.close()
+
+
+@pytest.fixture
+def store(postgres: Postgres) -> Iterator[PostgresStore]:
+    with closing(PostgresStore(Postgres(postgres.url), assigns=False)) as found:
+        yield found
 
 
 def jobs(count: int) -> list[dict[str, Any]]:
@@ -181,52 +184,30 @@ def test_batch_actions_need_a_queue(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         assert "needs a queue" in done.stderr
 
 
-def test_the_spending_of_a_debate_includes_calls_whose_replies_were_lost(postgres: Postgres) -> None:
-    rows, ledger = QueuedRows(postgres), PostgresLedger(postgres)
+def test_the_spending_of_a_debate_includes_calls_whose_replies_were_lost(
+    postgres: Postgres, store: PostgresStore
+) -> None:
+    QueuedRows(postgres).open_batch(BATCH)
     for key in ("key0", "key1", "key2"):
-        ledger.begin(Request(key, "f", "rag", "{}", "{}", True, None))
-    entries: list[tuple[str, dict[str, Any]]] = [
-        ("key0", {"paid": [10, 0.5, 1]}),
-        ("key0", {"failed": 1, "sent": [30.5, 0, 1]}),
-        ("key1", {"sent": [1, 0, 1]}),
-    ]
-    for number, (debate, about) in enumerate(entries):
-        ledger.store_entries([Entry(debate, key_of("chat", {"messages": number}), about, 1.0, 1, b"t1")])
-    assert rows.spending_of(["key0", "key2"]) == {"key0": (40.5, 0.5, 2)}
+        store.begin("rag", {}, {}, id=key)
+    paid = Reply("key0", "a" * 32, "chat", {}, None, paid=(10, 0.5, 1))
+    lost = Reply("key0", "b" * 32, "chat", {}, None, failed=True, sent=(30.5, 0, 1))
+    other = Reply("key1", "c" * 32, "chat", {}, None, failed=True, sent=(1, 0, 1))
+    store.keep([(paid, 1), (lost, None), (other, None)])
+    assert store.spending_of(["key0", "key2"])["key0"] == (40.5, 0.5, 2)
 
 
-def test_the_ledger_in_postgres_behaves_like_a_ledger_file(postgres: Postgres, tmp_path: Path) -> None:
-    file = LedgerFile(tmp_path / "ledger.sqlite")
-    ledgers: list[Any] = [file, PostgresLedger(postgres)]
-    first, second = (key_of("chat", {"model": "m", "messages": text}) for text in ("a", "b"))
-    id, other = "0" * 32, "1" * 32
-    found = []
-    for ledger in ledgers:
-        results = []
-        with ledger.transaction():
-            results.append(ledger.begin(Request(id, "f", "rag", '{"claim": "\\u0000"}', "{}", True, None)))
-            results.append(ledger.begin(Request(other, "f", "rag", "{}", "{}", True, None)))
-        values = [pack(json.dumps(text)) for text in ("1", "2", "x" * 9000)]
-        for debate, key, about, value in (
-            (id, first, {"role": "a", "failed": 1}, values[0]),
-            (id, second, {"role": "\0"}, values[1]),
-            (other, first, {}, values[2]),
-            (id, second, {"role": "b"}, values[2]),
-        ):
-            ledger.store_entries([Entry(debate, key, about, 1.0, len(value), value)])
-        results.append(sorted((entry.key.hash, entry.about, entry.value) for _, entry in ledger.entries(id)))
-        results += [
-            ledger.find(first.hash, id),
-            ledger.find(first.hash, None),
-            ledger.find(first.hash, id, failed=False),
-        ]
-        results += [ledger.find(second.hash, other), ledger.find("0" * 32, None)]
-        results.append(ledger.most_similar(key_of("chat", {"model": "m", "messages": "c"}), other))
-        with ledger.transaction():
-            ledger.end(id, "done", None, None)
-            ledger.end(other, "failed", None, None)
-        with ledger.transaction():
-            results += [ledger.begin(Request(one, "f", "rag", "{}", "{}", True, None)) for one in (id, other)]
-        found.append(results)
-    file.close()
-    assert found[0] == found[1]
+def test_a_queue_decides_who_runs_a_debate(postgres: Postgres, store: PostgresStore) -> None:
+    """A worker takes over a debate that seems to run. It counts as running while its row runs."""
+    rows = QueuedRows(postgres)
+    rows.open_batch(BATCH)
+    rows.queue_rows(BATCH.id, jobs(1))
+    rows.assign("key0", rows.join())
+    starts = [store.begin("rag", {"claim": "x"}, {}, id="key0") for _ in range(2)]
+    assert [start.resumed for start in starts] == [False, True]
+    assert [run.status for run in store.runs()] == ["running"]
+    make_workers_silent(postgres)
+    rows.requeue_lost(LOST)
+    assert [run.status for run in store.runs()] == ["interrupted"]
+    store.end("key0", "done")
+    assert not store.begin("rag", {"claim": "x"}, {}, id="key0").resumed

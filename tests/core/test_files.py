@@ -39,7 +39,7 @@ def test_a_document_that_cannot_be_written_is_printed(tmp_path: Path) -> None:
     """The old file is not changed."""
     out = tmp_path / "document.json"
     out.write_text("old")
-    command = [*VERIFY, "--out", str(out), "--graph", "standard_prompting", "--ledger", "off"]
+    command = [*VERIFY, "--out", str(out), "--graph", "standard_prompting", "--replies", "off"]
     environment = os.environ | UNSTORED_BYTECODE
     done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit_file_size, env=environment)
     assert done.returncode == 3, done.stderr

@@ -14,8 +14,8 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from moot.evals._runs.plan import make_plan
 from moot.evals._runs.run_plan import Limits, run_plan
 from moot.graphs import load_graph
-from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.seeds import CallSeeds, derived_seed
 from moot.nodes._models.session import Session
 from moot.nodes._models.speaker import as_speaker
@@ -89,7 +89,7 @@ async def run_debate(graph: str, seed: int, mode: Any = "off", **more: Any) -> A
     system = load_graph(graph)
     known = {name: value for name, value in SETTINGS.items() if name in system.settings.model_fields}
     settings = system.settings.model_validate(known | {"seed": seed} | reading_demo(system.settings) | more)
-    with ledger_use(LedgerUse(mode)):
+    with store_use(StoreUse(mode)):
         return await system.graph.ainvoke({"claim": CLAIM}, context=settings)
 
 
@@ -104,7 +104,7 @@ async def test_runs_with_consecutive_seeds_send_different_seeds(start_stub: Star
 
 @pytest.mark.parametrize("graph", ["tool_mad", "proclaim", "cortex_debate", "self_consistency", "react"])
 async def test_debates_with_the_same_seed_send_the_same_seeds(start_stub: StartStub, graph: str) -> None:
-    """The order in which calls end has no effect. With a ledger, equal requests share one call and its seed."""
+    """The order in which calls end has no effect. With a store, equal requests share one call and its seed."""
     sent = []
     for mode in ("off", "off", "record"):
         stub = start_stub(latency_ms=3, jitter=1)
@@ -113,7 +113,7 @@ async def test_debates_with_the_same_seed_send_the_same_seeds(start_stub: StartS
         sent.append(Counter(seeds_of(stub)))
         assert max(sent[-1].values()) == 1
     assert sent[0] == sent[1]
-    assert sent[2] <= sent[0]  # with a ledger
+    assert sent[2] <= sent[0]  # with a store
 
 
 async def test_equal_requests_have_different_seeds(start_stub: StartStub) -> None:

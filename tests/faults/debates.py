@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from moot.core.ledger.file import LedgerFile
-from moot.core.ledger.records import Entry
+from moot.core.store import FileStore, Reply
 
 from tests.commands import COMMAND
 from tests.conftest import CLAIM, StubEndpoint, running_stub
@@ -50,12 +49,12 @@ def words_of(system: str, **settings: Any) -> list[str]:
     return ["verify", CLAIM, "--graph", system, "--model", "openai:stub", *pairs]
 
 
-def stored_in(home: Path, claim: str = "") -> list[Entry]:
-    """The entries of the ledger in a home folder; with ``claim``, only those of debates whose input contains it."""
-    if not (path := home / "ledger.sqlite").exists():
+def stored_in(home: Path, claim: str = "") -> list[Reply]:
+    """The stored replies in a home folder; with ``claim``, only those of debates whose input contains it."""
+    if not (path := home / "store.sqlite").exists():
         return []
-    with closing(LedgerFile(path)) as ledger:
-        return [entry for debate in ledger.debates(text=claim) for _, entry in ledger.entries(debate.id)]
+    with closing(FileStore(path)) as store:
+        return [reply for run in store.runs(text=claim) for reply in store.replies(run.id).values()]
 
 
 @dataclass
@@ -120,8 +119,8 @@ class Sandbox:
         """Wait for ``least`` requests, at most a second; return the number of requests that the endpoint received."""
         return int(self.stub.stats(served=least)["served"])
 
-    def stored(self) -> list[Entry]:
-        """The entries of the ledger."""
+    def stored(self) -> list[Reply]:
+        """The stored replies."""
         return stored_in(self.folder / "home")
 
 

@@ -1,6 +1,6 @@
 """A program that calls a graph from Python. Its argument is a JSON object with the parameters of `main`.
 
-The program runs a debate for each claim, all at once, with the ledger's ``mode``. It writes the list of documents to
+The program runs a debate for each claim, all at once, with the store's ``mode``. It writes the list of documents to
 the file ``out``. If there is only one claim, it writes the document without a list.
 """
 
@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from moot.graphs import load_graph
-from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
+from moot.nodes._models.replies import StoreUse, store_use
 
 
 async def main(graph: str, settings: dict[str, Any], claims: list[str], mode: Any, out: str) -> None:
     """Run the debates."""
     system = load_graph(graph)
     context = system.settings.model_validate(settings)
-    with ledger_use(LedgerUse(mode)):
+    with store_use(StoreUse(mode)):
         documents = await asyncio.gather(*(system.graph.ainvoke({"claim": c}, context=context) for c in claims))
     Path(out).write_text(json.dumps(documents[0] if len(documents) == 1 else documents))
 

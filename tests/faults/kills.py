@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,8 +15,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from moot.core.ledger.records import FAILED, Entry
-from moot.core.ledger.values import unpack
+from moot.core.store import Reply
 
 from tests.conftest import CLAIM, StubEndpoint
 from tests.faults.debates import IN_PYTHON, SYSTEMS, Ended, Sandbox, sandbox, settings_of, words_of
@@ -47,7 +45,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Counts:
-    """The numbers of chat calls and of embedded texts. They were sent to an endpoint or are stored in a ledger.
+    """The numbers of chat calls and of embedded texts. They were sent to an endpoint or are stored.
 
     Texts are counted, not requests for embeddings, because each run groups texts into requests differently.
     """
@@ -172,15 +170,24 @@ def count_sent(calls: Sequence[dict[str, Any]]) -> Counts:
     return Counts(sum(call["kind"] == "chat" for call in calls), sum(call.get("inputs", 0) for call in calls))
 
 
-def count_stored(stored: Sequence[Entry]) -> Counts:
-    """Count the replies and vectors in a ledger, without its entries for calls that failed or have no reply."""
-    kinds = Counter(entry.key.kind for entry in stored if not entry.about.get(FAILED))
-    return Counts(kinds["chat"], kinds["embedding"])
+def count_stored(stored: Sequence[Reply]) -> Counts:
+    """Count the stored replies and vectors, without calls that failed or have no reply."""
+    vectors = sum(reply.kind == "embedding" and not reply.failed for reply in stored)
+    return Counts(sum(map(count_answered, stored)), vectors)
 
 
-def unstored_reply_error(sent: Sequence[dict[str, Any]], stored: Sequence[Entry]) -> str:
-    """An error message if the ledger lacks a reply that a later prompt quotes; else an empty string."""
-    stored_replies = "".join(json.dumps(unpack(entry.value)) for entry in stored if entry.key.kind == "chat")
+def count_answered(reply: Reply) -> int:
+    """Count the answered calls of a stored request: an unusable first reply counts, too."""
+    if reply.kind != "chat" or not reply.value:
+        return 0
+    if reply.failed:
+        return int("message" not in reply.value)
+    return sum(call["outcome"] != "failed" for call in reply.value["calls"])
+
+
+def unstored_reply_error(sent: Sequence[dict[str, Any]], stored: Sequence[Reply]) -> str:
+    """An error message if a reply that a later prompt quotes is not stored; else an empty string."""
+    stored_replies = "".join(json.dumps(reply.value) for reply in stored if reply.kind == "chat")
     replies = {call["ref"] for call in sent if "ref" in call}
     used = replies & {ref for call in sent for ref in call.get("deps", ())}
     lost = {ref for ref in used if f"(ref {ref})" not in stored_replies}

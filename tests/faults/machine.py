@@ -117,7 +117,7 @@ def fill_disk(folder: Path, quick: bool) -> Result:
     with sandbox(folder) as here:
         here.environment |= UNSTORED_BYTECODE
         here.out.write_text('{"old": true}')
-        words = [*words_of(SYSTEM), "--ledger", "off", "--json", "--out", str(here.out)]
+        words = [*words_of(SYSTEM), "--replies", "off", "--json", "--out", str(here.out)]
         ended = here.end(here.start(*words, preexec_fn=limit_files))
         printed = json.loads(ended.stdout or "null") or {}
     wrong = first_failed(
@@ -128,8 +128,8 @@ def fill_disk(folder: Path, quick: bool) -> Result:
     return Result(1, "nothing: the document is printed", wrong)
 
 
-def fill_ledger_disk(folder: Path, quick: bool) -> Result:
-    """Limit the size of files, as if the ledger's disk were full at the start of a debate or later.
+def fill_store_disk(folder: Path, quick: bool) -> Result:
+    """Limit the size of files, as if the store's disk were full at the start of a debate or later.
 
     Each debate then runs again without the limit.
     """
@@ -151,7 +151,7 @@ def fill_ledger_disk(folder: Path, quick: bool) -> Result:
             (asked == 0 if ended.code else "not_kept" in warned, f"{asked} calls were made, warnings {warned}"),
             (done.code == 0, done.errors),
         )
-    return Result(len(sizes), "the calls for which the ledger had no space", wrong)
+    return Result(len(sizes), "the calls for which the store had no space", wrong)
 
 
 def run_twice(folder: Path, quick: bool) -> Result:
@@ -252,7 +252,7 @@ FAULTS = [
     ),
     Fault(
         "kill -9 and SIGTERM of a Python process",
-        "a program that calls a graph within `ledger_use` is killed and started again",
+        "a program that calls a graph within `store_use` is killed and started again",
         "all debates end with the verdict of an undisturbed run; only calls without a usable answer are paid again",
         kill_debates_in_python,
     ),
@@ -273,10 +273,10 @@ FAULTS = [
         fill_disk,
     ),
     Fault(
-        "disk full: ledger",
-        "the ledger cannot grow, from the start of the debate or from a later moment on",
+        "disk full: store",
+        "the store cannot grow, from the start of the debate or from a later moment on",
         "an error before the first call, or a verdict with a warning; once there is space, the same command finishes",
-        fill_ledger_disk,
+        fill_store_disk,
     ),
     Fault(
         "duplicates",

@@ -19,8 +19,8 @@ from moot.core.errors import BudgetExhausted
 from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
 from moot.nodes._models.budget import Budget
 from moot.nodes._models.contexts import count_prompt, forget_contexts
-from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import tokens_of
+from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.spend import PlannedCall, Spend, most_of, spent_by
 from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.settings import Settings
@@ -113,7 +113,7 @@ async def test_equal_requests_that_share_a_call_count_once(
 ) -> None:
     """The transcript also explains why answers are missing."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
-    with ledger_use(LedgerUse("record")):
+    with store_use(StoreUse("record")):
         document = await run_debate("proclaim", [], budget=18_000)
     assert any(call.get("shared") for call in document["calls"])
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
@@ -359,17 +359,17 @@ async def test_by_default_the_length_of_replies_is_limited_only_under_a_budget(p
 # --- `Budget` without a debate ----------------------------------------------------------------------------------------
 
 
-async def test_calls_from_the_ledger_count_like_calls_that_are_sent() -> None:
+async def test_stored_replies_count_like_calls_that_are_sent() -> None:
     call: Any = {"role": "a", "model": "openai:m", "prompt_tokens": 600, "completion_tokens": 100, "outcome": "ok"}
     asked = PlannedCall("a", "", "openai:m", 2400, 500)
-    made, from_ledger = Budget(), Budget()
-    for budget in (made, from_ledger):
+    made, from_store = Budget(), Budget()
+    for budget in (made, from_store):
         await budget.begin({"tokens": 3000})
     made.settle(await made.reserve(asked), spent_by([call], {}), 1.0)
-    from_ledger.count_paid_calls(asked, [call], skipped=False)
+    from_store.count_paid_calls(asked, [call], skipped=False)
     assert (
         (made.affordable_calls(), made.is_spent())
-        == (from_ledger.affordable_calls(), from_ledger.is_spent())
+        == (from_store.affordable_calls(), from_store.is_spent())
         == (1, False)
     )
 

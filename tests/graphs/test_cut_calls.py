@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from moot.graphs import shared_ceilings
-from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import read_prices
+from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.spend import spent_by
 from moot.transcript import round_sections
 from moot.transcript.end import costs
@@ -93,7 +93,7 @@ async def test_a_resumed_debate_counts_the_reservation_of_an_unanswered_call(
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     start_stub([{"delay_ms": 600_000, "times": 1}])
-    with ledger_use(LedgerUse("record")):
+    with store_use(StoreUse("record")):
         first = await run_debate("standard_prompting", [], max_seconds=2, budget=20_000)
         second = await run_debate("standard_prompting", [], max_seconds=500, budget=20_000)
     [cut] = first["calls"]
@@ -108,9 +108,9 @@ async def test_a_replay_reports_unanswered_calls_like_the_recorded_debate(
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     start_stub([HANGS])
     limits = {"budget": 20_000, "max_seconds": 4}
-    with ledger_use(LedgerUse("record")):
+    with store_use(StoreUse("record")):
         made = await run_debate("society_of_minds", [], agents=AGENTS, max_rounds=1, **limits)
-    with ledger_use(LedgerUse("replay", id=made["id"])):
+    with store_use(StoreUse("replay", id=made["id"])):
         replayed = await run_debate("society_of_minds", [], agents=AGENTS, max_rounds=1, **limits)
     assert budget_warning(replayed) == budget_warning(made)
     assert replayed["usage"]["ceilings"]["budget"] == made["usage"]["ceilings"]["budget"]
@@ -123,10 +123,10 @@ async def test_a_second_request_that_a_ceiling_refuses_is_reported_as_not_called
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     stub = start_stub([{"model": "slow", "reply": "No answer."}])
     settings = {"agents": AGENTS, "max_rounds": 1, "max_calls": 2}
-    with ledger_use(LedgerUse("record")):
+    with store_use(StoreUse("record")):
         made = await run_debate("society_of_minds", [], **settings)
     assert [request["model"] for request in stub.requests()].count("slow") == 1
-    with ledger_use(LedgerUse("replay", id=made["id"])):
+    with store_use(StoreUse("replay", id=made["id"])):
         replayed = await run_debate("society_of_minds", [], **settings)
     assert (
         budget_warning(replayed) == budget_warning(made) == "The budget did not allow for every call. Not called: slow."

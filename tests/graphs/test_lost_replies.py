@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 from moot.nodes._models.contexts import forget_contexts
-from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
 from moot.nodes._models.ledger import tokens_of
+from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.spend import spent_by
 
 from tests.benchmarks.ceilings import run_debate
@@ -133,7 +133,7 @@ async def test_a_debate_resumed_with_a_higher_budget_still_counts_its_lost_reply
     """The first run fails, because its budget does not allow another request."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     stub = start_stub([{"drop": True, "times": 1}])
-    with ledger_use(LedgerUse("record")):
+    with store_use(StoreUse("record")):
         first = await run_debate("standard_prompting", [], budget=1_400)
         assert (first["status"], first["error"]["kind"]) == ("failed", "budget_exhausted")
         assert len(stub.requests()) == 1
@@ -148,7 +148,7 @@ async def test_a_resumed_debate_counts_an_unusable_reply_of_the_first_run_once(
     """The first run asks again after the unusable reply. It fails, because the second reply is lost."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     stub = start_stub([{"reply": "no JSON", "times": 1}, {"drop": True, "times": 1}])
-    with ledger_use(LedgerUse("record")):
+    with store_use(StoreUse("record")):
         first = await run_debate("standard_prompting", [], max_calls=3, attempts=1)
         second = await run_debate("standard_prompting", [], max_calls=3, attempts=1)
     assert [(document["status"], spent(document, "max_calls")) for document in (first, second)] == [
@@ -163,9 +163,9 @@ async def test_a_replay_counts_the_lost_replies_of_the_recorded_debate(
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     start_stub([{**DROPS, "times": 2}])
-    with ledger_use(LedgerUse("record")):
+    with store_use(StoreUse("record")):
         made = await run_debate("society_of_minds", [], **ROUND, budget=20_000)
-    with ledger_use(LedgerUse("replay", id=made["id"])):
+    with store_use(StoreUse("replay", id=made["id"])):
         replayed = await run_debate("society_of_minds", [], **ROUND, budget=20_000)
     assert any("reserved" in call for call in made["calls"])
     assert [call.get("reserved") for call in replayed["calls"]] == [call.get("reserved") for call in made["calls"]]

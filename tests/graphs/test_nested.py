@@ -24,9 +24,9 @@ from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, Interrupt, RetryPolicy, Send
 from moot.core.errors import MootError, UserError
-from moot.core.ledger import CallLedger, open_ledger
+from moot.core.store import Store, open_store
 from moot.graphs import standard_mad
-from moot.nodes import Debate, LedgerUse, Node, Settings, graph_node, ledger_use
+from moot.nodes import Debate, Node, Settings, StoreUse, graph_node, store_use
 from typing_extensions import TypedDict
 
 from tests.cluster.postgres import Server, binaries, running_postgres
@@ -189,10 +189,10 @@ async def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Saver:
 
 
 @pytest.fixture
-async def ledger(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CallLedger]:
-    """A new ledger."""
+async def store(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
+    """A new store."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
-    opened = open_ledger()
+    opened = open_store()
     yield opened
     await asyncio.to_thread(opened.close)
 
@@ -413,16 +413,16 @@ async def test_the_calls_before_a_question_count_against_the_ceilings(
     assert len(stub.prompts()) == len(document["calls"]) == allowed
 
 
-async def test_a_debate_in_a_node_goes_on_in_the_ledger(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_a_debate_in_a_node_goes_on_in_the_store(stub: StubEndpoint, store: Store) -> None:
     saver = in_memory()
     given: Any = {"claim": CLAIM}
     seen: list[tuple[str, int, int]] = []
-    with ledger_use(LedgerUse("record")):
+    with store_use(StoreUse("record")):
         while given and len(seen) < 5:
             waits = (await run_parent(called, saver, given)).get("__interrupt__", [])
-            (row,) = await ledger.debates()
-            seen.append((row.status, row.entries, len(stub.prompts())))
+            (row,) = store.runs()
+            seen.append((row.status, row.replies, len(stub.prompts())))
             given = Command(resume={wait.id: reply_to(wait) for wait in waits}) if waits else None
     assert [status for status, _, _ in seen] == ["waiting", "waiting", "waiting", "done"]
     assert seen[-1][2] == 5
-    assert len({entries - calls for _, entries, calls in seen}) == 1  # all calls are in the ledger, each once
+    assert len({replies - calls for _, replies, calls in seen}) == 1  # all replies are stored, each once

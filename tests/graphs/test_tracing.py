@@ -19,7 +19,7 @@ from langchain_core.retrievers import BaseRetriever
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from langsmith import utils
-from moot.core.ledger import open_ledger
+from moot.core.store import open_store
 from moot.graphs import load_graph
 from moot.nodes._runtime import tracing
 from moot.nodes._runtime.tracing import NO_TIME, client_of_process, scores_of, wait_until_sent, with_costs
@@ -189,18 +189,18 @@ async def test_only_calls_of_models_with_known_prices_have_costs(
         assert usage.get("total_cost") == (known["total_cost"] if call["agent"] == "agent-1" else None)
 
 
-async def test_a_reply_from_the_ledger_costs_nothing(
+async def test_a_stored_reply_costs_nothing(
     start_stub: StartStub, collector: Collector, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     set_price(monkeypatch, tmp_path, "openai:stub")
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     start_stub([])
     for mode in ("record", "replay"):
-        monkeypatch.setenv("MOOT_LEDGER", mode)
+        monkeypatch.setenv("MOOT_REPLIES", mode)
         await run_debate("standard_prompting", model="openai:stub")
-    await asyncio.to_thread(open_ledger().close)
+    await asyncio.to_thread(open_store().close)
     calls = [metadata(run) for run in collector.runs.values() if run["run_type"] == "llm"]
-    costs = {call.get("from_ledger", False): call["usage_metadata"]["total_cost"] for call in calls}
+    costs = {call.get("from_store", False): call["usage_metadata"]["total_cost"] for call in calls}
     assert costs[False] > 0
     assert costs[True] == 0
 

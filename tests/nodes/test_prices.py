@@ -73,7 +73,7 @@ def test_a_dated_snapshot_without_a_price_has_the_price_of_its_model(model: str,
         ([call(MINI, 0, 0)], None),  # the endpoint does not count tokens and reports 0
         ([call(MINI, 10, None)], None),
         ([call(MINI, 1000, 200), {**call(FAKE, 0, 0), "shared": True}], 0.00027),
-        (paid_calls([call(MINI, 1000, 200), cast(Any, call(FULL, 4000, 100) | {"from_ledger": True})]), 0.00027),
+        (paid_calls([call(MINI, 1000, 200), cast(Any, call(FULL, 4000, 100) | {"from_store": True})]), 0.00027),
     ],
 )
 def test_the_cost_of_calls_follows_from_their_tokens(calls: list[Any], cost: float | None) -> None:

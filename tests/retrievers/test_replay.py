@@ -1,4 +1,4 @@
-"""Searches and embeddings are recorded in the ledger. A replay needs no key and opens no connection."""
+"""Searches and embeddings are stored. A replay needs no key and opens no connection."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ import pytest
 from aiohttp import web
 from moot.core.endpoint import close_clients, find_endpoint, replaying
 from moot.core.errors import MootError
-from moot.core.ledger import CallLedger, embeddings, open_ledger
+from moot.core.store import Store, open_store
 from moot.graphs import load_graph
-from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, ledger_use
+from moot.nodes._models.replies import DebateReplies, StoreUse, store_use
 from moot.retrievers import UserError, index_passages, open_encoder
+from moot.retrievers._encoders import embeddings
 
 from tests.conftest import running_stub
-from tests.graphs.test_ledger_replay import comparable
+from tests.graphs.test_replay import comparable
 
 from .conftest import Serve, passage
 from .vendors import FOUND, TAVILY, StartVendor, starter
@@ -32,35 +33,35 @@ def start(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> StartVendor:
 
 
 @pytest.fixture
-async def ledger(empty_home: Path) -> AsyncIterator[CallLedger]:
-    opened = open_ledger()
+async def store(empty_home: Path) -> AsyncIterator[Store]:
+    opened = open_store()
     yield opened
     await asyncio.to_thread(opened.close)
 
 
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_recorded_search_is_replayed_without_server_and_keys(
-    start: StartVendor, ledger: CallLedger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: bool
+    start: StartVendor, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: bool
 ) -> None:
     server = await start(TAVILY, lambda n: web.Response(status=432) if fails else FOUND)
     system = load_graph("rag")
     settings = system.settings.model_validate({"model": "openai:stub", "sources": ["tavily"], "attempts": 1})
 
-    async def debate(use: LedgerUse) -> dict[str, Any]:
-        with ledger_use(use):
+    async def debate(use: StoreUse) -> dict[str, Any]:
+        with store_use(use):
             document: dict[str, Any] = await system.graph.ainvoke({"claim": "Baikal is deep."}, context=settings)
         return document
 
     with running_stub(tmp_path / "stub") as stub:
         monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
-        first = await debate(LedgerUse("record"))
+        first = await debate(StoreUse("record"))
     asked = len(server.paths)
     assert asked
     assert (first["error"] or {}).get("kind") == ("retrieval_failed" if fails else None)
     for key in ("TAVILY_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(key, raising=False)
     monkeypatch.setenv("TAVILY_BASE_URL", "http://127.0.0.1:9")
-    again = await debate(LedgerUse("replay", id=first["id"]))
+    again = await debate(StoreUse("replay", id=first["id"]))
     assert (again["status"], again["error"], again["answer"]) == (first["status"], first["error"], first["answer"])
     assert [piece["id"] for piece in again["evidence"]] == [piece["id"] for piece in first["evidence"]]
     assert len(server.paths) == asked
@@ -71,7 +72,7 @@ SOURCES = ["chroma:notes", "bm25:notes", "hybrid:notes"]
 
 @pytest.mark.parametrize("corpus_exists", [True, False])
 async def test_a_replay_needs_neither_the_corpus_nor_the_endpoint(
-    ledger: CallLedger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, empty_home: Path, corpus_exists: bool
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, empty_home: Path, corpus_exists: bool
 ) -> None:
     """A recorded error for a missing corpus is also replayed. If ``k`` has changed, there is a replay miss."""
     system = load_graph("tool_mad")
@@ -79,8 +80,8 @@ async def test_a_replay_needs_neither_the_corpus_nor_the_endpoint(
     given = {"model": "openai:stub", "embedder": "openai:some-embedding", "debaters": debaters, "max_rounds": 2}
     settings = system.settings.model_validate(given)
 
-    async def debate(use: LedgerUse) -> dict[str, Any]:
-        with ledger_use(use):
+    async def debate(use: StoreUse) -> dict[str, Any]:
+        with store_use(use):
             document: dict[str, Any] = await system.graph.ainvoke({"claim": "Baikal is deep."}, context=settings)
         return document
 
@@ -89,31 +90,31 @@ async def test_a_replay_needs_neither_the_corpus_nor_the_endpoint(
         if corpus_exists:
             notes = [passage(n, f"Note {n} says how deep Baikal is.") for n in range(8)]
             await index_passages("notes", notes, encoder="openai:some-embedding")
-        first = await debate(LedgerUse("record"))
+        first = await debate(StoreUse("record"))
     assert (first["error"] or {}).get("kind") == (None if corpus_exists else "unknown_corpus")
     assert bool(first["evidence"]) == corpus_exists
     await close_clients()
     await asyncio.to_thread(shutil.rmtree, empty_home / "corpora", ignore_errors=True)
-    again = await debate(LedgerUse("replay", id=first["id"]))
+    again = await debate(StoreUse("replay", id=first["id"]))
     assert comparable(again) == comparable(first)
     if corpus_exists:
         changed = settings.model_copy(update={"k": 5})
-        with ledger_use(LedgerUse("replay", id=first["id"])):
+        with store_use(StoreUse("replay", id=first["id"])):
             other = await system.graph.ainvoke({"claim": "Baikal is deep."}, context=changed)
         assert "replay_miss" in {(other["error"] or {}).get("kind"), *(w["kind"] for w in other["warnings"])}
-        assert "differs in: k" in json.dumps([other["warnings"], other["error"]])
+        assert "no stored reply for the search" in json.dumps([other["warnings"], other["error"]])
 
 
 async def test_a_stored_failure_of_an_embedding_is_used_only_in_a_replay(
-    serve: Serve, ledger: CallLedger, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = await serve(lambda n, body: web.json_response({"error": {"message": "No."}}, status=400))
     monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-    start = await ledger.begin("g", {}, {})
+    start = store.begin("g", {}, {})
     encoder = await open_encoder("openai:some-embedding")
     errors = []
     for mode, calls in (("record", 1), ("record", 2), ("reuse", 3), ("replay", 3)):
-        embeddings.set(DebateLedger(mode, ledger, start.id))  # type: ignore[arg-type]
+        embeddings.set(DebateReplies(mode, store, start.id))  # type: ignore[arg-type]
         with pytest.raises(MootError) as caught:
             await encoder.embed(["a text"])
         errors.append((caught.value.kind, caught.value.detail))

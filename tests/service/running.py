@@ -204,8 +204,8 @@ def begin(client: httpx.Client, claim: str, graph: str = "society_of_minds", **c
 def unfinished_debates(service: Service) -> list[Any]:
     """The debates that are not done, each with its worker's last heartbeat. Error messages show these rows."""
     return service.query(
-        "SELECT d.id, d.status, d.owner, d.run, d.note, to_timestamp(d.updated), s.seen, now() FROM moot.debates AS d "
-        "LEFT JOIN moot.servers AS s ON s.id = d.owner WHERE d.status <> 'done'"
+        "SELECT d.id, d.status, d.owner, d.server_run, d.note, to_timestamp(d.updated), s.seen, now() "
+        "FROM moot.runs AS d LEFT JOIN moot.servers AS s ON s.id = d.owner WHERE d.status <> 'done'"
     )
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.core.ledger.records import Request
 from moot.core.postgres.connection import VERSION, Postgres
-from moot.core.postgres.served import Heartbeat, ServedLedger
+from moot.core.postgres.heartbeat import Heartbeat
+from moot.core.postgres.store import PostgresStore
+from moot.core.store import RunStart
 from moot.web import debates
 from moot.web.caller import current_user
 from moot.web.service import keys
@@ -37,25 +38,31 @@ def postgres(server: Server) -> Iterator[Postgres]:
         yield found
 
 
-def request(run: str, person: str | None = "ann", key: str | None = None, id: str = "a" * 32) -> Request:
-    return Request(id, "print", "rag", '{"claim": "It rains."}', "{}", True, key, person, run)
+def begin(
+    store: PostgresStore, server_run: str, person: str | None = "ann", key: str | None = None, id: str = "a" * 32
+) -> RunStart:
+    """Begin or resume a debate in a run of the server."""
+    given: Any = ("rag", {"claim": "It rains."}, {})
+    return store.begin(*given, id=id, idempotency_key=key, person=person, server_run=server_run)
 
 
 @pytest.fixture
-def ledgers(postgres: Postgres, server: Server) -> Iterator[tuple[ServedLedger, ServedLedger]]:
-    """The same ledger, opened by two processes."""
+def stores(postgres: Postgres, server: Server) -> Iterator[tuple[PostgresStore, PostgresStore]]:
+    """The same store, opened by two processes."""
     heartbeats = [Heartbeat(server.url), Heartbeat(server.url)]
     for heartbeat in heartbeats:
         heartbeat.begin()
-    yield ServedLedger(postgres, heartbeats[0].id), ServedLedger(postgres, heartbeats[1].id)
+    one, other = (PostgresStore(Postgres(server.url), heartbeat.id) for heartbeat in heartbeats)
+    with closing(one), closing(other):
+        yield one, other
     for heartbeat in heartbeats:
         heartbeat.end()
 
 
-def test_a_search_finds_a_claim_with_quotes_in_any_case(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
-    ledger, _ = ledgers
-    ledger.begin(Request("b" * 32, "print", "rag", '{"claim": "He said \\"no\\"."}', "{}", True, None, "ann", "r"))
-    assert [len(ledger.debates(text=text)) for text in ('SAID "NO"', 'said "yes"')] == [1, 0]
+@pytest.fixture
+def lost(server: Server) -> Iterator[PostgresStore]:
+    with closing(PostgresStore(Postgres(server.url), "a process that is silent")) as found:
+        yield found
 
 
 @pytest.mark.parametrize(("version", "words"), [(VERSION - 1, "an earlier version"), (VERSION + 1, "a later version")])
@@ -69,58 +76,56 @@ def test_tables_of_other_versions_are_refused(postgres: Postgres, version: int, 
 
 
 def test_a_debate_has_one_worker_until_this_worker_is_lost(
-    ledgers: tuple[ServedLedger, ServedLedger], postgres: Postgres
+    stores: tuple[PostgresStore, PostgresStore], lost: PostgresStore
 ) -> None:
     """Another worker resumes the debate of a lost worker. The status ``done`` is final."""
-    one, other = ledgers
-    assert not one.begin(request("run")).resumed
+    one, other = stores
+    assert not begin(one, "run").resumed
     with pytest.raises(UserError, match="is running"):
-        other.begin(request("another"))
+        begin(other, "another")
     assert [status for _, status, _ in record_and_list(one)] == ["running"]
     one.delete("a" * 32)
-    lost = ServedLedger(postgres, "a process that is silent")
-    lost.begin(request("run"))
+    begin(lost, "run")
     assert [status for _, status, _ in record_and_list(one)] == ["interrupted"]
-    assert other.begin(request("run")).resumed  # the worker is lost, and the server starts the run again
-    lost.end("a" * 32, "interrupted", None, None)  # the lost worker was slow, not dead
-    assert other.debates()[0].status == "running"
-    lost.end("a" * 32, "done", "document", None)
-    assert other.debates()[0].status == "done"
-    other.end("a" * 32, "interrupted", None, None)
-    assert other.begin(request("run")).resumed
-    assert other.debates()[0].status == "done"
-    one.begin(request("second", id="c" * 32))
-    one.begin(request("second", id="c" * 32))  # the worker lost its lease, and leases the run again
-    one.end("c" * 32, "interrupted", None, None)
-    one.end("c" * 32, "done", None, None)
-    assert one.debates(id="c")[0].status == "done"
+    assert begin(other, "run").resumed  # the worker is lost, and the server starts the run again
+    lost.end("a" * 32, "interrupted")  # the lost worker was slow, not dead
+    assert other.runs()[0].status == "running"
+    lost.end("a" * 32, "done", "document")
+    assert other.runs()[0].status == "done"
+    other.end("a" * 32, "interrupted")
+    assert begin(other, "run").resumed
+    assert other.runs()[0].status == "done"
+    begin(one, "second", id="c" * 32)
+    begin(one, "second", id="c" * 32)  # the worker lost its lease, and leases the run again
+    one.end("c" * 32, "interrupted")
+    one.end("c" * 32, "done")
+    assert one.runs(id="c")[0].status == "done"
 
 
-def record_and_list(ledger: ServedLedger, person: str | None = None) -> list[Any]:
+def record_and_list(store: PostgresStore, person: str | None = None) -> list[Any]:
     """Record the run of the debate ``aaa...``. Return the person's debates; if ``person`` is None, all debates."""
-    ledger.record_run("a" * 32, "thread", "run")
-    return ledger.outline(person)
+    store.record_thread("a" * 32, "thread", "run")
+    return store.outline(person)
 
 
-def test_a_user_cannot_resume_or_list_another_users_debate(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
-    one, _ = ledgers
-    one.begin(request("run"))
-    one.end("a" * 32, "interrupted", None, None)
+def test_a_user_cannot_resume_or_list_another_users_debate(stores: tuple[PostgresStore, PostgresStore]) -> None:
+    one, _ = stores
+    begin(one, "run")
+    one.end("a" * 32, "interrupted")
     for person in ("bob", None):
         with pytest.raises(UserError, match="no such debate"):
-            one.begin(request("another", person))
+            begin(one, "another", person)
     assert record_and_list(one, "bob") == []
-    assert len(record_and_list(one, "ann")) == len(record_and_list(one)) == len(one.debates(limit=0)) == 1
-    assert one.runs("thread") == {"a" * 32: ("thread", "run")}
+    assert len(record_and_list(one, "ann")) == len(record_and_list(one)) == len(one.runs()) == 1
+    assert one.threads("thread") == {"a" * 32: ("thread", "run")}
 
 
-def test_two_requests_with_one_idempotency_key_are_one_debate(ledgers: tuple[ServedLedger, ServedLedger]) -> None:
-    one, other = ledgers
-    assert one.begin(request("run", key="ann key")).owned
-    again = other.begin(request("another", key="ann key", id="b" * 32))
+def test_two_requests_with_one_idempotency_key_are_one_debate(stores: tuple[PostgresStore, PostgresStore]) -> None:
+    one, other = stores
+    assert begin(one, "run", key="ann key").owned
+    again = begin(other, "another", key="ann key", id="b" * 32)
     assert (again.id, again.owned) == ("a" * 32, False)
-    found = one.find_by_idempotency_key("ann key")
-    assert found is not None
+    [found] = one.runs(idempotency_key="ann key")
     assert (found.id, found.person, found.status) == ("a" * 32, "ann", "running")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.core.ledger import open_ledger
+from moot.core.store import open_store
 from moot.graphs.summarise_for_readers import ReaderSettings, graph
 from moot.nodes._steps.reader import ReaderReply, answers_against_verdict, checked_quotes, figures, supported_summary
 from moot.nodes._texts.answers import ABSTENTION
@@ -118,22 +118,22 @@ async def test_a_document_with_a_forged_summary_is_refused(start_stub: StartStub
         parse_document(json.dumps(forged).encode())
 
 
-async def test_the_call_of_a_summary_is_stored_in_the_ledger_of_its_debate(
+async def test_the_call_of_a_summary_is_stored_with_its_debate(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("MOOT_HOME", str(tmp_path))
     stub = start_stub([{"fields": SUMMARY}])
     document, settings = await quoted_document(), {"model": "openai:stub"}
-    document["id"] = (await open_ledger().begin("tool_mad", {"claim": "A claim."}, {})).id
+    document["id"] = open_store().begin("tool_mad", {"claim": "A claim."}, {}).id
     found = await with_summary(document, settings, "record")
-    [row] = await open_ledger().debates()
+    [row] = open_store().runs()
     assert (row.id, row.calls) == (document["id"], 1)
-    await open_ledger().end(document["id"], "interrupted")  # as if killed before its document was written
-    await open_ledger().begin("tool_mad", {"claim": "A claim."}, {}, id=document["id"])
+    open_store().end(document["id"], "interrupted")  # as if killed before its document was written
+    open_store().begin("tool_mad", {"claim": "A claim."}, {}, id=document["id"])
     again = await with_summary(document, settings, "record")
     replayed = await with_summary(document, settings, "replay")
     assert found["reader_summary"] == again["reader_summary"] == replayed["reader_summary"]
-    assert again["calls"][-1]["from_ledger"]
+    assert again["calls"][-1]["from_store"]
     assert len(stub.calls()) == 1
     await with_summary(document, settings)
     assert len(stub.calls()) == 2

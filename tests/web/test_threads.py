@@ -57,20 +57,6 @@ def test_the_thread_of_a_waiting_debate_is_pruned_by_age_but_not_by_size(unliste
     assert threads_path().stat().st_size < THREAD_SIZE
 
 
-async def test_a_run_whose_debate_is_not_in_the_ledger_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = SimpleNamespace(id="a")
-
-    class Ledger:
-        async def runs(self) -> dict[str, tuple[str, str]]:
-            return {"a": ("thread a", "run a"), "b": ("thread b", "run b")}
-
-        async def debates(self) -> list[Any]:
-            return [row]
-
-    monkeypatch.setattr(threads, "open_ledger", Ledger)
-    assert await threads._last_debates() == {"thread a": row}
-
-
 def test_deleting_a_thread_shrinks_the_file(unlisted: list[str]) -> None:
     async def run() -> None:
         async with checkpointer() as saver:

@@ -81,8 +81,8 @@ def usage_in_words(document: Mapping[str, Any]) -> str:
     text += f"{usage['prompt_tokens']:,} tokens read and {usage['completion_tokens']:,} written"
     if usage.get("uncounted"):
         text += f"; the tokens of {count_with_noun(usage['uncounted'], 'call')} are not known"
-    replayed = sum(bool(call.get("from_ledger")) for call in document["calls"])
-    return text + (f"; {count_with_noun(replayed, 'call')} came from the ledger and cost nothing" if replayed else "")
+    replayed = sum(bool(call.get("from_store")) for call in document["calls"])
+    return text + (f"; {count_with_noun(replayed, 'call')} had stored replies and cost nothing" if replayed else "")
 
 
 def cost(document: Mapping[str, Any]) -> str:

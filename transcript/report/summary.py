@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from moot.core.errors import BudgetExhausted, MootError, error_from_record
-from moot.core.ledger import open_ledger
+from moot.core.store import open_store
 from moot.nodes._models.budget import SETTINGS
-from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, Mode, current_use
 from moot.nodes._models.prices import paid_calls, read_prices
+from moot.nodes._models.replies import DebateReplies, Mode, StoreUse, current_use
 from moot.nodes._models.session import Session, with_session
 from moot.nodes._models.spend import spent_by
 from moot.nodes._runtime.document import models_used, usage
@@ -22,14 +22,14 @@ SHARED = tuple(name for name in Settings.model_fields if name not in ("models", 
 async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any], mode: Mode = "off") -> dict[str, Any]:
     """A document with a summary for readers under ``reader_summary``.
 
-    The summary's calls, warnings, usage and models are added to those of the debate. If `summary_ledger` returns a
-    ledger, the summary's calls use that ledger.
+    The summary's calls, warnings, usage and models are added to those of the debate. If `summary_replies`
+    returns stored replies, the summary's calls use them.
 
     Args:
         document: a finished debate. If it has no verdict or no checked quote, no call is made, and the summary is
             empty.
         settings: settings of `moot.graphs.summarise_for_readers`.
-        mode: how the ledger is used; ignored inside `ledger_use`, or if ``MOOT_LEDGER`` is set.
+        mode: how stored replies are used; ignored inside `store_use`, or if ``MOOT_REPLIES`` is set.
 
     Raises:
         UserError, WorldError, ReplyError, BudgetExhausted: the summary failed.
@@ -37,7 +37,7 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
     from moot.graphs.summarise_for_readers import graph
 
     context = checked_settings(graph.context_schema, settings)  # type: ignore[arg-type]
-    session = Session(debate_ledger=await summary_ledger(document["id"], current_use(mode)))
+    session = Session(replies=await summary_replies(document["id"], current_use(mode)))
     state = await graph.ainvoke({"document": dict(document)}, with_session(None, session), context=context)
     if state.get("error"):
         raise error_from_record(state["error"])
@@ -52,22 +52,24 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
     }
 
 
-async def summary_ledger(debate: str, use: LedgerUse) -> DebateLedger | None:
-    """The ledger for the summary of a debate; None if no ledger is used.
+async def summary_replies(debate: str, use: StoreUse) -> DebateReplies | None:
+    """The stored replies for the summary of a debate; None if none are used.
 
-    No ledger is used in the mode ``off`` or for a debate without an id. In the modes ``record`` and ``reuse``, the
-    ledger is used only if it has a row for the debate.
+    None are used in the mode ``off`` or for a debate without an id. In the modes ``record`` and ``reuse``, they are
+    used only if the store has the debate.
 
     Raises:
-        UserError: the ledger cannot be used.
+        UserError: the store cannot be used.
         WorldError: the disk is full or fails.
     """
     if use.mode == "off" or not debate:
         return None
-    ledger = open_ledger()
-    if use.mode != "replay" and await ledger.debate(debate) is None:
+    store = open_store()
+    if use.mode == "replay":
+        return DebateReplies(use.mode, store, use.id or debate)
+    if await store.soon(store.run, debate) is None:
         return None
-    return DebateLedger(use.mode, ledger, use.id or debate)
+    return DebateReplies(use.mode, store, use.id or debate, earlier=await store.soon(store.replies, debate))
 
 
 async def summarised(document: dict[str, Any], mode: Mode = "off") -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.core.ledger import open_ledger
+from moot.core.store import open_store
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
 from moot.nodes._runtime.document import check_schema
@@ -77,11 +77,11 @@ class Outcome:
 
 async def outcomes_of(jobs: Iterable[Job]) -> list[Outcome]:
     """The outcome of each debate, in the order of ``jobs``."""
-    listed, ledger = list(jobs), open_ledger()
-    statuses: Mapping[str, str] = {id: status for id, status, _ in await ledger.outline()}
+    listed, store = list(jobs), open_store()
+    statuses: Mapping[str, str] = {id: status for id, status, _ in await store.soon(store.outline)}
     found = await run_in_threadpool(_stored_outcomes, listed, statuses)
     for at, (job, one) in enumerate(zip(listed, found, strict=True)):
-        if one.status == "failed" and one.document is None and (row := await ledger.debate(job.debate)):
+        if one.status == "failed" and one.document is None and (row := await store.soon(store.run, job.debate)):
             found[at] = replace(one, error=row.note or "It failed, and there is no document.")
     return found
 

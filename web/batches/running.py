@@ -19,8 +19,8 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, NotFoundError
 from moot.core.errors import STOPS_BATCH, MootError, OutageCount, UserError
-from moot.core.ledger import open_ledger
 from moot.core.redaction import hide_secrets
+from moot.core.store import open_store
 from moot.web.batches import storage
 from moot.web.batches.outcomes import Outcome, outcomes_of
 from moot.web.batches.storage import Batch, Job
@@ -140,7 +140,7 @@ class RunningBatch:
         """Starts the run of a debate, and waits for its end.
 
         Raises:
-            UserError: the run failed before the ledger had a row for the debate.
+            UserError: the run failed before the store had a row for the debate.
             APIError: the server refused a request.
         """
         await self.client.threads.create(thread_id=job.thread, if_exists="do_nothing", graph_id=job.graph)
@@ -160,8 +160,9 @@ class RunningBatch:
             await self._cancel(job, run["run_id"])
         last: Any = await self.client.runs.join(job.thread, run["run_id"])
         failed = last.get("__error__") if isinstance(last, dict) else None
-        # If the ledger has a row for the debate, the row says why the debate failed.
-        if failed and await open_ledger().debate(job.debate) is None:
+        # If the store has a row for the debate, the row says why the debate failed.
+        store = open_store()
+        if failed and await store.soon(store.run, job.debate) is None:
             raise UserError(str(failed.get("message") or failed.get("error") or failed), kind="bad_request")
 
     async def _check_outcome(self, outcome: Outcome) -> None:

@@ -61,7 +61,7 @@ def write_config(folder: Path) -> Path:
         "graphs": graphs,
         "http": {"app": "moot.web.app:app", "cors": {"allow_origins": sorted(lowercase_names("MOOT_ALLOWED_ORIGINS"))}},
         "auth": {"path": "moot.web.service.auth:auth"},
-        # A restarted debate replays its calls from the ledger, so frequent checkpoints would be wasted.
+        # A restarted debate finds its replies in the store, so frequent checkpoints would be wasted.
         "checkpointer": {"durability": "exit", "ttl": {"strategy": "delete", "default_ttl": THREAD_MINUTES}},
     }
     try:

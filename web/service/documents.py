@@ -13,7 +13,7 @@ import zlib
 from typing import Any
 
 from moot.core.postgres.connection import Postgres
-from moot.core.postgres.served import LOOKUP_PATIENCE
+from moot.core.postgres.store import LOOKUP_PATIENCE
 from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
 from moot.web.caller import current_user
@@ -53,6 +53,11 @@ class Documents:
         bound = {"person": current_user.get(), **values}
         found: list[Any] = self._postgres.do(lambda cursor: cursor.execute(query, bound).fetchall(), LOOKUP_PATIENCE)
         return found
+
+    def owners_of(self, ids: list[str]) -> dict[str, str]:
+        """The person who owns each document, by the document's id; documents without an owner are left out."""
+        query = "SELECT id, person FROM moot.documents WHERE id = ANY(%(ids)s) AND person IS NOT NULL"
+        return dict(self._rows(query, ids=ids))
 
     def save(self, document: Document) -> str:
         """As `debates.save`."""

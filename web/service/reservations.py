@@ -28,7 +28,7 @@ SHARE, LEAST_TOKENS, LEAST_USD = 10, 100_000, 1.0
 """A debate without a ceiling of its own reserves this part of a quota (a tenth), but at least these amounts."""
 
 process: str = ""
-"""The id under which this process sends heartbeats (`moot.core.postgres.served.Heartbeat`)."""
+"""The id under which this process sends heartbeats (`moot.core.postgres.heartbeat.Heartbeat`)."""
 _releasing: set[asyncio.Task[None]] = set()
 """Tasks that give back a reservation, kept here so that they are not garbage-collected."""
 

@@ -1,4 +1,4 @@
-"""What all processes of a server with ``MOOT_DATABASE`` share: the ledger and the documents."""
+"""What all processes of a server with ``MOOT_DATABASE`` share: the store of replies and the documents."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager, closing
 from typing import Any
 
 from moot.core.errors import WorldError
-from moot.core.ledger import use_ledger
 from moot.core.postgres.connection import Postgres, queue_module
-from moot.core.postgres.served import Heartbeat, ServedLedger
+from moot.core.postgres.heartbeat import Heartbeat
+from moot.core.postgres.store import PostgresStore
 from moot.core.redaction import redact
+from moot.core.store import use_store
 from moot.web import debates
 from moot.web.caller import DATABASE
 from moot.web.service import reservations
@@ -76,12 +77,12 @@ async def shared_stores(url: str) -> AsyncIterator[None]:
     presence = Heartbeat(url)
     await asyncio.to_thread(presence.begin)
     reservations.process = presence.id
-    ledger = use_ledger(lambda: ServedLedger(Postgres(url), presence.id))
+    store = use_store(PostgresStore(Postgres(url), presence.id))
     TABLE.is_shared = True
     try:
         with closing(Documents(Postgres(url))) as documents, debates.use_database(documents):
             yield
     finally:
         TABLE.is_shared = False
-        await asyncio.to_thread(ledger.close)
+        await asyncio.to_thread(store.close)
         await asyncio.to_thread(presence.end)

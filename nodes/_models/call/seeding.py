@@ -22,8 +22,8 @@ def seeding(below: Way, speaker: Asker) -> Way:
         asker = (seeds.first_seed, branch.get()[1::2])
         repeated, ledger.times_made[asker] = ledger.times_made[asker], ledger.times_made[asker] + 1
         run = (var_child_runnable_config.get() or {}).get("metadata") or {}
-        # With a ledger, equal calls of one superstep share a reply, and so they share the seed.
-        shared = speaker.session.debate_ledger is not None
+        # With a store, equal calls of one superstep share a reply, and so they share the seed.
+        shared = speaker.session.replies is not None
         where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), ledger.agent, asker)
         earlier = speaker.session.count_earlier_places(seeds.first_seed, (*question, *where, repeated))
         return await below(replace(request, seeds=replace(seeds, earlier=earlier) if earlier else seeds))

@@ -18,7 +18,7 @@ def way_of(speaker: Asker, judging: Layer) -> Way:
     layers: list[Layer | Literal[False]] = [
         *speaker.around,  # changes that others make
         speaker.seed is not None and seeding,
-        speaker.session.debate_ledger is not None and reusing,  # from the ledger, or to it
+        speaker.session.replies is not None and reusing,  # from the store, or to it
         judging,  # whether the reply is usable, and whether to ask again
         fitting,  # the prompt to the context
         speaker.ceilings.is_bounded and reserving,  # the budget

@@ -1,36 +1,32 @@
-"""Messages in the ledger: stored replies, ledger keys for messages, and a chat model that returns a stored reply."""
+"""Messages as the store has them, the parts of keys for messages and models, and a model that says a stored reply."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.base import LangSmithParams
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
-from langchain_core.messages.tool import tool_call_chunk
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from moot.core.endpoint import without_user
 from moot.core.errors import UserError
-from moot.core.ledger.records import hashes_of
 from moot.nodes._models.chat_models import ChatModel
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 FIELDS = ("content", "tool_calls", "invalid_tool_calls", "usage_metadata", "response_metadata", "additional_kwargs")
 """The stored fields of a message. Its id is not stored, because it belongs to the run that made the message."""
-FROM_LEDGER = "from_ledger"
-"""The key in a LangSmith run's metadata that marks a reply from the ledger; the trace shows no cost for this reply."""
+FROM_STORE = "from_store"
+"""The key in a LangSmith run's metadata that marks a stored reply; the trace shows no cost for this reply."""
 PARAMETERS = ("temperature", "max_tokens", "seed")
 """Parameters of a chat model that its replies depend on, besides its name and endpoint."""
 
 
-class LedgerChatModel(BaseChatModel):
+class StoredChatModel(BaseChatModel):
     """A chat model that returns ``message`` for any prompt; callbacks see ``author``, the model that wrote it."""
 
     message: AIMessage
@@ -65,31 +61,12 @@ class LedgerChatModel(BaseChatModel):
     ) -> ChatResult:
         return self._generate(messages)  # runs in the event loop, not in a thread
 
-    async def _astream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        fields = {field: getattr(self.message, field) for field in FIELDS}
-        del fields["tool_calls"], fields["invalid_tool_calls"]
-        calls = [
-            tool_call_chunk(name=c["name"], args=_as_json_text(c["args"]), id=c["id"], index=index)
-            for index, c in enumerate([*self.message.tool_calls, *self.message.invalid_tool_calls])
-        ]
-        yield ChatGenerationChunk(message=AIMessageChunk(**fields, tool_call_chunks=calls, chunk_position="last"))
 
-
-def ledger_model(message: AIMessage, author: BaseChatModel) -> LedgerChatModel:
+def stored_model(message: AIMessage, author: BaseChatModel) -> StoredChatModel:
     """A chat model that returns ``message``; callbacks see it as ``author``, the model that wrote the message."""
-    return LedgerChatModel(
-        message=message, author=author, tags=author.tags, metadata={**(author.metadata or {}), FROM_LEDGER: True}
+    return StoredChatModel(
+        message=message, author=author, tags=author.tags, metadata={**(author.metadata or {}), FROM_STORE: True}
     )
-
-
-def _as_json_text(arguments: Any) -> str | None:
-    return arguments if isinstance(arguments, str | None) else json.dumps(arguments)
 
 
 def value_of(message: AIMessage, *, whole: bool = True) -> dict[str, Any]:
@@ -107,13 +84,13 @@ def message_of(value: Any) -> AIMessage:
         return AIMessage(**{"content": "", **{field: value[field] for field in FIELDS if field in value}})
     except (TypeError, ValidationError) as error:
         raise UserError(
-            "A reply in the ledger is not a message. Remove its debate (`moot ledger`), or use `--ledger off`.",
-            kind="damaged_ledger",
+            "A stored reply is not a message. Remove its debate (`moot delete`), or use `--replies off`.",
+            kind="damaged_store",
         ) from error
 
 
 def key_messages(messages: Sequence[BaseMessage]) -> list[Any]:
-    """The part of a ledger key for messages: their fields that are sent to a model, so without the messages' ids."""
+    """The part of a key for messages: their fields that are sent to a model, so without the messages' ids."""
     return [_key_message(message) for message in messages]
 
 
@@ -126,16 +103,8 @@ def _key_message(message: BaseMessage) -> Any:
     return [message.type, message.content]
 
 
-def model_hashes(model: ChatModel) -> dict[str, str]:
-    """The hashes of the parts of a ledger key for the model: its provider, name, endpoint and `PARAMETERS`."""
+def key_model(model: ChatModel) -> list[Any]:
+    """The part of a key for a model: its name with the provider, its endpoint, and its `PARAMETERS`."""
     left_out = ("max_tokens",) if model.is_capped else ()
     parameters = [None if name in left_out else getattr(model.chat, name, None) for name in PARAMETERS]
-    return _model_hashes(model.name, model.endpoint.base_url, *parameters)
-
-
-@lru_cache(maxsize=256, typed=True)
-def _model_hashes(name: str, base_url: str, *parameters: Any) -> dict[str, str]:
-    provider, _, model = name.partition(":")
-    named = dict(zip(PARAMETERS, parameters, strict=True))
-    endpoint = without_user(base_url)
-    return hashes_of({"provider": provider, "model": model, "endpoint": endpoint, "parameters": named})
+    return [model.name, without_user(model.endpoint.base_url), *parameters]

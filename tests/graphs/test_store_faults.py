@@ -1,4 +1,4 @@
-"""A debate fails before its first call if it cannot write the ledger. It goes on if the ledger fails later."""
+"""A debate fails before its first call if it cannot write the store. It goes on if the store fails later."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 from moot.core.errors import WorldError
-from moot.core.ledger import CallLedger, ledger_path
-from moot.core.ledger.file import LedgerFile
+from moot.core.store import FileStore, Store, store_path
 from moot.graphs import load_graph
-from moot.nodes._models.debate_ledger import LedgerUse, ledger_use
+from moot.nodes._models.replies import StoreUse, store_use
 
 from tests.conftest import StartStub
-from tests.graphs.test_ledger_replay import debate, ledger
+from tests.graphs.test_replay import debate, store
 
-__all__ = ["ledger"]
+__all__ = ["store"]
 
 
 async def test_an_unwritable_home_is_an_error_before_the_first_call(
@@ -29,7 +28,7 @@ async def test_an_unwritable_home_is_an_error_before_the_first_call(
     (tmp_path / "file").touch()
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "file" / "home"))
     system = load_graph("standard_prompting")
-    with ledger_use(LedgerUse("record")):
+    with store_use(StoreUse("record")):
         document = await system.graph.ainvoke({"claim": "Otters swim."}, context=system.settings(model="openai:stub"))
     assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_environment")
     assert "Set MOOT_HOME" in document["error"]["detail"]
@@ -37,36 +36,36 @@ async def test_an_unwritable_home_is_an_error_before_the_first_call(
     assert stub.calls() == []
 
 
-def remove_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
-    for file in ledger_path().parent.glob("ledger.sqlite*"):
+def remove_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    for file in store_path().parent.glob("store.sqlite*"):
         file.unlink()
 
 
-def delete_debates(monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(sqlite3.connect(ledger_path(), isolation_level=None)) as connection:
+def delete_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(sqlite3.connect(store_path(), isolation_level=None)) as connection:
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("DELETE FROM debates")
+        connection.execute("DELETE FROM runs")
 
 
 def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*given: Any) -> None:
-        raise WorldError("The disk is full.", kind="ledger")
+        raise WorldError("The disk is full.", kind="store")
 
-    monkeypatch.setattr(LedgerFile, "store_entries", fail)
-    monkeypatch.setattr(LedgerFile, "end", fail)
+    monkeypatch.setattr(FileStore, "keep", fail)
+    monkeypatch.setattr(FileStore, "end", fail)
 
 
-@pytest.mark.parametrize("harm", [remove_ledger, delete_debates, fill_disk])
-async def test_a_debate_finishes_and_warns_if_its_ledger_fails(
+@pytest.mark.parametrize("harm", [remove_store, delete_runs, fill_disk])
+async def test_a_debate_finishes_and_warns_if_its_store_fails(
     harm: Callable[[pytest.MonkeyPatch], None],
     start_stub: StartStub,
-    ledger: CallLedger,
+    store: Store,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     stub = start_stub(latency_ms=20)
-    running = asyncio.create_task(debate("cortex_debate", 0, LedgerUse("record")))
-    while not any(row.entries for row in await ledger.debates()):
+    running = asyncio.create_task(debate("cortex_debate", 0, StoreUse("record")))
+    while not any(row.replies for row in store.runs()):
         await asyncio.sleep(0)
     harm(monkeypatch)
     document = await running

@@ -1,4 +1,4 @@
-"""Debates with a ledger: they are replayed and resumed, and their calls are reused and shared."""
+"""Debates with stored replies: they are replayed and resumed, and their calls are reused and shared."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 from langchain_core.callbacks import AsyncCallbackHandler
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from moot.core.ledger import CallLedger, open_ledger
+from moot.core.store import Store, open_store
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.contexts import forget_contexts
-from moot.nodes._models.debate_ledger import DebateLedger, LedgerUse, ledger_use
 from moot.nodes._models.prices import paid_calls
+from moot.nodes._models.replies import DebateReplies, StoreUse, store_use
 from moot.nodes._models.session import Session
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._texts.replies import QueryReply
@@ -32,13 +32,13 @@ PROMPTS = {"write": "Write.\n---\nThe data."}
 
 
 @pytest.fixture
-async def ledger(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CallLedger]:
-    """A new ledger in a new home folder, with the corpora that all tests share."""
+async def store(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Store]:
+    """A new store in a new home folder, with the corpora that all tests share."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
     (home / "corpora").mkdir(exist_ok=True)
     (tmp_path / "home" / "corpora").symlink_to(home / "corpora")
-    opened = open_ledger()
+    opened = open_store()
     yield opened
     await asyncio.to_thread(opened.close)
 
@@ -49,21 +49,21 @@ def stub(start_stub: StartStub) -> StubEndpoint:
     return start_stub(latency_ms=10, jitter=1)
 
 
-async def debate(name: str, seed: int, use: LedgerUse, **more: Any) -> dict[str, Any]:
+async def debate(name: str, seed: int, use: StoreUse, **more: Any) -> dict[str, Any]:
     system = load_graph(name)
     given = {"model": "openai:stub", "embedder": "openai:stub-embedding", "seed": seed} | reading_demo(system.settings)
-    with ledger_use(use):
+    with store_use(use):
         settings = system.settings.model_validate(given | more)
         document: dict[str, Any] = await system.graph.ainvoke(CLAIM, context=settings)
     return document
 
 
 def comparable(document: dict[str, Any]) -> dict[str, Any]:
-    """A document without times, without the field ``from_ledger``, and without ids except those of evidence."""
+    """A document without times, without the field ``from_store``, and without ids except those of evidence."""
 
     def without_volatile(value: Any) -> Any:
         if isinstance(value, dict):
-            hidden = {"seconds", "started_at", "retrieved", "from_ledger"} | (set() if "text" in value else {"id"})
+            hidden = {"seconds", "started_at", "retrieved", "from_store"} | (set() if "text" in value else {"id"})
             return {name: without_volatile(of) for name, of in value.items() if name not in hidden}
         return [without_volatile(item) for item in value] if isinstance(value, list) else value
 
@@ -71,80 +71,76 @@ def comparable(document: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-async def test_replayed_debates_make_no_call_and_equal_the_recorded_debates(
-    stub: StubEndpoint, ledger: CallLedger
-) -> None:
+async def test_replayed_debates_make_no_call_and_equal_the_recorded_debates(stub: StubEndpoint, store: Store) -> None:
     systems_and_seeds = [(SYSTEMS[n % 3], n) for n in range(20)]
-    recorded = await asyncio.gather(*(debate(*what, LedgerUse("record"), max_rounds=2) for what in systems_and_seeds))
+    recorded = await asyncio.gather(*(debate(*what, StoreUse("record"), max_rounds=2) for what in systems_and_seeds))
     assert {document["status"] for document in recorded} == {"done"}, [d["error"] for d in recorded]
     sent = len(stub.calls())
-    uses = [LedgerUse("replay", id=first["id"]) for first in recorded]
+    uses = [StoreUse("replay", id=first["id"]) for first in recorded]
     replays = zip(systems_and_seeds, uses, strict=True)
     replayed = await asyncio.gather(*(debate(*what, use, max_rounds=2) for what, use in replays))
     for (name, _), first, again in zip(systems_and_seeds, recorded, replayed, strict=True):
         assert again["error"] is None, name
         assert comparable(again) == comparable(first)
-        assert all(call["from_ledger"] for call in again["calls"])
-        assert again["usage"]["from_ledger"]["calls"] == again["usage"]["calls"] == len(first["calls"])
+        assert all(call["from_store"] for call in again["calls"])
+        assert again["usage"]["from_store"]["calls"] == again["usage"]["calls"] == len(first["calls"])
     assert len(stub.calls()) == sent
 
 
-async def test_a_replay_with_another_seed_fails_and_names_the_seed(stub: StubEndpoint, ledger: CallLedger) -> None:
-    first = await debate("society_of_minds", 0, LedgerUse("record"))
+async def test_a_replay_with_another_seed_fails_and_names_the_call(stub: StubEndpoint, store: Store) -> None:
+    first = await debate("society_of_minds", 0, StoreUse("record"))
     sent = len(stub.calls())
-    other = await debate("society_of_minds", 5, LedgerUse("replay", id=first["id"]))
+    other = await debate("society_of_minds", 5, StoreUse("replay", id=first["id"]))
     assert other["error"]["kind"] == "replay_miss"
-    assert "differs in: seed." in other["error"]["detail"]
+    assert "no stored reply for a call of" in other["error"]["detail"]
     assert len(stub.calls()) == sent
 
 
-async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub, ledger: CallLedger) -> None:
+async def test_a_failed_debate_resumes_at_the_failed_call(start_stub: StartStub, store: Store) -> None:
     models: dict[str, Any] = {"models": MODELS, "attempts": 1, "max_rounds": 2}
     answers = [says("rag", "SUPPORTS"), says("search", "REFUTES")]
     failing = {"model": "stub-judge", "status": 500, "times": 1}
     stub = start_stub([failing, *answers, *supports([True], CLAIM["claim"])], latency_ms=1)
-    first = await debate("tool_mad", 0, LedgerUse("record"), **models)
+    first = await debate("tool_mad", 0, StoreUse("record"), **models)
     assert (first["status"], first["error"]["where"].partition(",")[0]) == ("failed", "judge"), first["error"]
-    [row] = await ledger.debates()
+    [row] = store.runs()
     assert (row.id, row.status) == (first["id"], "failed")
     before = len(stub.calls())
-    second = await debate("tool_mad", 0, LedgerUse("record"), **models)
+    second = await debate("tool_mad", 0, StoreUse("record"), **models)
     assert (second["status"], second["id"]) == ("done", first["id"]), second["error"]
     assert len(stub.calls()) == before + 1
-    fresh = [call for call in second["calls"] if "from_ledger" not in call]
+    fresh = [call for call in second["calls"] if "from_store" not in call]
     assert [call["role"] for call in fresh] == ["judge"]
-    assert second["usage"]["from_ledger"]["calls"] == second["usage"]["calls"] - 1
+    assert second["usage"]["from_store"]["calls"] == second["usage"]["calls"] - 1
     usage = second["usage"]
     for total in ("calls", "prompt_tokens", "completion_tokens"):
         assert usage[total] == sum(role[total] for role in usage["by_role"].values())
     [judge] = paid_calls(second["calls"])
-    assert judge["prompt_tokens"] == usage["prompt_tokens"] - usage["from_ledger"]["prompt_tokens"]
+    assert judge["prompt_tokens"] == usage["prompt_tokens"] - usage["from_store"]["prompt_tokens"]
     tokens = f"{judge['prompt_tokens']:,} + {judge['completion_tokens']:,} tokens in {usage['calls']} calls"
-    from_ledger = f"({usage['calls'] - 1} of {usage['calls']} calls came from the ledger and cost nothing)"
-    assert costs(second).startswith(f"{tokens} {from_ledger}")
+    from_store = f"({usage['calls'] - 1} of {usage['calls']} replies were stored and cost nothing)"
+    assert costs(second).startswith(f"{tokens} {from_store}")
     # The debate is done, so a further run makes all calls again.
-    third = await debate("tool_mad", 0, LedgerUse("record"), **models)
+    third = await debate("tool_mad", 0, StoreUse("record"), **models)
     assert third["id"] != first["id"]
-    assert not any(call.get("from_ledger") for call in third["calls"])
+    assert not any(call.get("from_store") for call in third["calls"])
 
 
-async def test_the_reuse_mode_takes_calls_of_another_debate_from_the_ledger(
-    stub: StubEndpoint, ledger: CallLedger
-) -> None:
-    first = await debate("society_of_minds", 0, LedgerUse("record"))
+async def test_the_reuse_mode_takes_replies_of_another_debate(stub: StubEndpoint, store: Store) -> None:
+    first = await debate("society_of_minds", 0, StoreUse("record"))
     sent = len(stub.calls())
-    second = await debate("society_of_minds", 0, LedgerUse("reuse"))
+    second = await debate("society_of_minds", 0, StoreUse("reuse"))
     assert second["id"] != first["id"]
     assert comparable(second) == comparable(first)
     assert len(stub.calls()) == sent
 
 
-async def test_without_a_ledger_mode_nothing_is_stored(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_without_a_mode_nothing_is_stored(stub: StubEndpoint, store: Store) -> None:
     system = load_graph("standard_prompting")
     settings = system.settings.model_validate({"model": "openai:stub"})
     document = await system.graph.ainvoke(CLAIM, context=settings)
     assert document["status"] == "done"
-    assert await ledger.debates() == []
+    assert store.runs() == []
 
 
 SOURCES = {"react": {"sources": ["bm25:demo-news"]}}
@@ -167,14 +163,14 @@ class EndedRuns(AsyncCallbackHandler):
 
 
 @pytest.mark.parametrize("name", ["society_of_minds", "react"])
-async def test_replayed_calls_reach_callbacks_and_streams(name: str, stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_replayed_calls_reach_callbacks_and_streams(name: str, stub: StubEndpoint, store: Store) -> None:
     system = load_graph(name)
     settings = system.settings.model_validate({"model": "openai:stub", "corpus": "demo-news"} | SOURCES.get(name, {}))
     seen = []
     for mode in ("record", "replay"):
         ends, streamed = EndedRuns(), dict[Any, str]()
-        use = LedgerUse(mode, id=None if mode == "record" else (await ledger.debates())[0].id)
-        with ledger_use(use):
+        use = StoreUse(mode, id=None if mode == "record" else (store.runs())[0].id)
+        with store_use(use):
             config: Any = {"callbacks": [ends]}
             async for chunk, about in system.graph.astream(CLAIM, config, context=settings, stream_mode="messages"):
                 at = about.get("agent"), about["langgraph_node"], about.get("round")
@@ -185,13 +181,13 @@ async def test_replayed_calls_reach_callbacks_and_streams(name: str, stub: StubE
         *(runs for runs, _ in seen), strict=True
     ):
         assert (replayed, text_again, tokens_again) == (recorded, text, tokens)
-        assert about_again == {**about, "from_ledger": True}
+        assert about_again == {**about, "from_store": True}
     assert seen[1][1] == seen[0][1]
 
 
-async def recording_session(ledger: CallLedger) -> Session:
-    start = await ledger.begin("g", {}, {})
-    return Session(debate_ledger=DebateLedger("record", ledger, start.id))
+async def recording_session(store: Store) -> Session:
+    start = store.begin("g", {}, {})
+    return Session(replies=DebateReplies("record", store, start.id))
 
 
 async def ask_judge(session: Session, agent: str = "") -> Any:
@@ -202,9 +198,9 @@ async def ask_judge(session: Session, agent: str = "") -> Any:
     return speaker.ledger.calls
 
 
-async def test_equal_calls_of_one_agent_share_a_request(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_equal_calls_of_one_agent_share_a_request(stub: StubEndpoint, store: Store) -> None:
     """A cancelled call does not share its request."""
-    session = await recording_session(ledger)
+    session = await recording_session(store)
     cancelled = asyncio.create_task(ask_judge(session))
     others = [asyncio.create_task(ask_judge(session)) for _ in range(2)]
     while not stub.calls():
@@ -216,31 +212,31 @@ async def test_equal_calls_of_one_agent_share_a_request(stub: StubEndpoint, ledg
     assert len(stub.calls()) == 2  # the request of the cancelled call, and the shared request
 
 
-async def test_equal_calls_of_two_agents_share_no_request(stub: StubEndpoint, ledger: CallLedger) -> None:
-    session = await recording_session(ledger)
+async def test_equal_calls_of_two_agents_share_no_request(stub: StubEndpoint, store: Store) -> None:
+    session = await recording_session(store)
     await asyncio.gather(ask_judge(session, "a"), ask_judge(session, "b"))
     assert len(stub.calls()) == 2
 
 
-async def test_a_budget_counts_calls_from_the_ledger(stub: StubEndpoint, ledger: CallLedger) -> None:
+async def test_a_budget_counts_stored_replies(stub: StubEndpoint, store: Store) -> None:
     spending: dict[str, Any] = {"max_rounds": 4, "budget": 3000}
-    first = await debate("tool_mad", 3, LedgerUse("record"), **spending)
-    again = await debate("tool_mad", 3, LedgerUse("replay", id=first["id"]), **spending)
-    unlimited = await debate("tool_mad", 3, LedgerUse("off"), **{**spending, "budget": None})
+    first = await debate("tool_mad", 3, StoreUse("record"), **spending)
+    again = await debate("tool_mad", 3, StoreUse("replay", id=first["id"]), **spending)
+    unlimited = await debate("tool_mad", 3, StoreUse("off"), **{**spending, "budget": None})
     assert len(first["calls"]) < len(unlimited["calls"])
     assert (again["stop_reason"], len(again["calls"])) == (first["stop_reason"], len(first["calls"]))
     assert comparable(again) == comparable(first)
 
 
 async def test_a_debate_with_shortened_prompts_is_replayed_without_any_call(
-    start_stub: StartStub, ledger: CallLedger
+    start_stub: StartStub, store: Store
 ) -> None:
     stub = start_stub(contexts.RULES, context=contexts.CONTEXT)
-    with ledger_use(LedgerUse("record")):
+    with store_use(StoreUse("record")):
         first = await contexts.debate("tool_mad", context_tokens=contexts.CONTEXT)
     sent = len(stub.calls())
     forget_contexts()  # as in another process
-    with ledger_use(LedgerUse("replay", id=first["id"])):
+    with store_use(StoreUse("replay", id=first["id"])):
         again = await contexts.debate("tool_mad", context_tokens=contexts.CONTEXT)
     assert any(call.get("left_out") for call in first["calls"])
     assert any(warned["kind"] == "prompt_shortened" for warned in first["warnings"])
@@ -248,9 +244,7 @@ async def test_a_debate_with_shortened_prompts_is_replayed_without_any_call(
     assert len(stub.calls()) == sent
 
 
-async def test_calls_after_a_persons_reply_are_not_taken_from_the_ledger(
-    start_stub: StartStub, ledger: CallLedger
-) -> None:
+async def test_calls_after_a_persons_reply_are_not_taken_from_the_store(start_stub: StartStub, store: Store) -> None:
     stub = start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "The same in each round."}}])
     system = load_graph("tool_mad")
     given = {"model": "openai:stub", "embedder": "openai:stub-embedding"} | reading_demo(system.settings)
@@ -259,12 +253,12 @@ async def test_calls_after_a_persons_reply_are_not_taken_from_the_ledger(
         settings = system.settings.model_validate(given | {"ask_person": asking})
         config: Any = {"configurable": {"thread_id": "1"}}
         before = len(stub.calls())
-        with ledger_use(LedgerUse("record")):
+        with store_use(StoreUse("record")):
             graph = system.graph.builder.compile(checkpointer=InMemorySaver())
             document = await graph.ainvoke(CLAIM, config, context=settings)
             while (await graph.aget_state(config)).next:
                 document = await graph.ainvoke(Command(resume=True), config, context=settings)
         assert document["rounds"] == 3
-        assert not [call for call in document["calls"] if call.get("from_ledger")]
+        assert not [call for call in document["calls"] if call.get("from_store")]
         request_counts.append(len([call for call in stub.calls()[before:] if call["kind"] == "chat"]))
     assert request_counts[0] == request_counts[1]

@@ -1,0 +1,77 @@
+"""The store in a Postgres, which the processes of a service and the workers of a queue share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar
+
+from moot.core.postgres.connection import Postgres
+from moot.core.postgres.heartbeat import SILENCE
+from moot.core.store import Store, runs, transaction, upsert
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.exc import DBAPIError
+
+T = TypeVar("T")
+
+LOOKUP_PATIENCE = 10.0
+"""Seconds for which lookups are retried. Other methods are retried for `Postgres.patience`."""
+ALIVE = text(f"SELECT id FROM moot.servers WHERE seen > now() - interval '{SILENCE} s'")
+QUEUED = text("SELECT key FROM moot.rows WHERE status = 'running'")
+
+
+class PostgresStore(Store):
+    """The store in a database.
+
+    Args:
+        postgres: the database; it has the tables already.
+        owner: the id of this process's `Heartbeat`; None if it sends none.
+        assigns: whether the store decides who may run a debate. If not, a queue does.
+    """
+
+    listed = runs.c.thread.is_not(None)  # not the rows of batches, which may be a million
+    store_reply = upsert(postgresql.insert)
+
+    def __init__(self, postgres: Postgres, owner: str | None = None, *, assigns: bool = True) -> None:
+        super().__init__()
+        self.owner, self.assigns, self._postgres = owner, assigns, postgres
+        engine = create_engine("postgresql+psycopg://", creator=postgres.connect)
+        self._engine = engine.execution_options(schema_translate_map={None: "moot"})
+
+    def do(self, job: Callable[[Connection], T], *, is_lookup: bool = False) -> T:
+        """Runs a job in a transaction, and again after temporary errors."""
+
+        def attempt() -> T:
+            try:
+                with self._engine.begin() as connection:
+                    return job(connection)
+            except DBAPIError as error:
+                raise error.orig or error from error
+
+        patience = self._postgres.patience
+        return self._postgres.retried(attempt, min(patience, LOOKUP_PATIENCE) if is_lookup else patience)
+
+    def living(self, connection: Connection) -> Callable[[Any], bool]:
+        """Returns a function that tells whether a process that sends heartbeats, or a worker of a queue, runs it."""
+        owners = cache(lambda: {*connection.scalars(ALIVE)})
+        queued = cache(lambda: {*connection.scalars(QUEUED)})
+        return lambda row: row.owner in owners() or row.id in queued()
+
+    def lock(self, connection: Connection, name: str) -> None:
+        """Lets other transactions with this name wait."""
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))"), {"name": name})
+
+    @transaction
+    def delete(self, connection: Connection, id: str, *, only_replies: bool = False) -> None:
+        """The same as `Store.delete`; a removed run's idempotency key can be used again."""
+        if not only_replies:
+            of_run = "DELETE FROM moot.keys WHERE key IN (SELECT idempotency_key FROM moot.runs WHERE id = :id)"
+            connection.execute(text(of_run), {"id": id})
+        self._delete(connection, id, only_replies=only_replies)
+
+    def close(self) -> None:
+        """Waits for the methods that run, and closes the connections."""
+        super().close()
+        self._engine.dispose()
+        self._postgres.close()
