@@ -46,6 +46,11 @@ def use_database(documents: Documents) -> Iterator[None]:
         _databases.remove(documents)
 
 
+def database() -> Documents | None:
+    """The database that stores the documents; None if they are in files."""
+    return _databases[-1] if _databases else None
+
+
 # --- storage, blocking ------------------------------------------------------------------------------------------------
 
 

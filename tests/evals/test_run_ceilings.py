@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from moot.core.errors import UserError
-from moot.evals._runs.run import open_spending
+from moot.evals._runs.run_plan import open_spending
 
 from tests.commands import moot_process
 from tests.conftest import StartStub

@@ -151,7 +151,7 @@ class StoredEntry:
         if usable:
             await self._keep(failed=False, paid=spent, sent=self._lost)
         else:
-            sent = self._lost.plus(spent) if self._ceilings.counted else self._lost
+            sent = self._lost.plus(spent) if self._ceilings.counts_amounts else self._lost
             await self._keep(failed=True, paid=NOTHING, sent=sent)
 
     async def _keep(self, *, failed: bool, paid: Spend, sent: Spend) -> None:
