@@ -46,6 +46,7 @@ class Places:
         self.latency = 0.25  # the average duration of an accepted call; a guess until a call is accepted
         # When a call was last accepted, or when the first call was sent after none was in flight.
         self.accepted_at = 0.0
+        self._gap = 0.05  # the average time between two accepted calls
         self._in_flight = 0
         self._last_end = self._closed_until = 0.0
         self._share = math.inf  # the share of refusals before the places were reduced; infinite if they are not
@@ -76,18 +77,22 @@ class Places:
         self._last_end = now
         if refused is None:
             return
-        if not refused:
-            self._accepted += 1
-            self.accepted_at = now
-            self.latency += (now - started - self.latency) / 8
-        if started > self._begun:
-            self._ended += 1
-            self._refused += refused
-            # A period lasts about two round trips.
-            enough = max(16, 2 * self._in_flight)
-            if self._ended >= enough and self._ended - self._refused >= 3 and now - self._begun >= 2 * self.latency:
-                self._adapt(self._accepted / (now - self._begun) * self.latency)  # Little's law
-                self._begin(now)
+        if refused:
+            counts = started > self._begun
+            self._ended, self._refused = self._ended + counts, self._refused + counts
+            return
+        gap, self.accepted_at = now - self.accepted_at, now
+        if gap > max(0.5, 16 * self._gap):  # nothing was accepted for long, so load was not the cause
+            self._begin(started)
+        self._gap += (gap - self._gap) / 8
+        self.latency += (now - started - self.latency) / 8
+        self._accepted += 1
+        self._ended += started > self._begun
+        # A period lasts about two round trips.
+        enough = max(16, 2 * self._in_flight)
+        if self._ended >= enough and self._ended - self._refused >= 3 and now - self._begun >= 2 * self.latency:
+            self._adapt(self._accepted / (now - self._begun) * self.latency)  # Little's law
+            self._begin(now)
 
     def _adapt(self, accepted: float) -> None:
         """Changes the places at the end of a period; ``accepted`` is the average number of accepted calls in flight."""

@@ -63,6 +63,7 @@ class SimulatedEndpoint:
         seconds: the average duration of a call.
         at_random: the share of requests that are refused whatever the load.
         slow: whether a request is refused only after the duration of a call.
+        down: the moments at which the endpoint begins and ends to refuse all requests.
     """
 
     rate: float = 8.0
@@ -72,6 +73,7 @@ class SimulatedEndpoint:
     seconds: float = 0.05
     at_random: float = 0.0
     slow: bool = False
+    down: tuple[float, float] = (0.0, 0.0)
     gate: Limiter = field(default_factory=Limiter)
     sent: list[float] = field(default_factory=list)
     refused_at: list[float] = field(default_factory=list)
@@ -85,7 +87,8 @@ class SimulatedEndpoint:
         tokens = self.size if self.tokens < 0 else self.tokens
         self.tokens, self.filled_at = min(self.size, tokens + self.rate * (now - self.filled_at)), now
         self.sent.append(now)
-        if self.tokens < 1 or self.running >= self.at_once or random.random() < self.at_random:
+        is_down = self.down[0] <= now < self.down[1]
+        if is_down or self.tokens < 1 or self.running >= self.at_once or random.random() < self.at_random:
             if self.slow:
                 await asyncio.sleep(self.seconds)
             self.refused_at.append(now)
@@ -147,6 +150,18 @@ def test_refusals_at_random_hardly_slow_calls_down(debates: int, slow: bool, sec
     plain = SimulatedEndpoint(**UNLIMITED, seconds=2.5 * seconds)
     refusing = SimulatedEndpoint(**UNLIMITED, seconds=seconds, retry_after=None, at_random=0.6, slow=slow)
     assert run(run_debates(refusing, debates)) <= 2 * run(run_debates(plain, debates))
+
+
+@pytest.mark.parametrize("begins", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("lasts", [1.0, 6.0, 30.0])
+@pytest.mark.parametrize("debates", [1, 12, 40])
+def test_calls_soon_go_on_as_before_after_an_endpoint_refused_everything(
+    debates: int, lasts: float, begins: float
+) -> None:
+    plain, down = SimulatedEndpoint(**UNLIMITED), SimulatedEndpoint(**UNLIMITED, retry_after=None)
+    down.down = (begins, begins + lasts)
+    undisturbed = run(run_debates(plain, debates, 62))
+    assert run(run_debates(down, debates, 62)) <= 2 * undisturbed + 2.5 * lasts + 4
 
 
 def test_no_request_is_sent_before_retry_after_is_over() -> None:
