@@ -152,10 +152,9 @@ class Budget:
 
     def release_held(self) -> None:
         """Releases what is held back: the debate has ended, waits for a person, or an inner debate decides for it."""
-        if keys := self._own_keys():
-            for key in keys:
-                self._release(key)
-            self._tell_waiting()
+        for key in self._own_keys():
+            self._release(key)
+        self._tell_waiting()
 
     def _own_keys(self) -> list[tuple[Budget, str, str]]:
         return [key for key in self._held if key[0] is self]
