@@ -36,7 +36,6 @@ async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> B
         try:
             await of_part.begin(budget)
         except BudgetExhausted:
-            of_part.release_held()
             if not run.session.parts:
                 raise
             of_run.refused = was_refused

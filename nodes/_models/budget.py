@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from moot.core.errors import BudgetExhausted
@@ -35,6 +34,7 @@ from moot.nodes._models.spend import (
     Spend,
     in_words,
     spent_by,
+    sum_of,
 )
 from moot.nodes._records.entries import Call
 
@@ -87,9 +87,11 @@ class Budget:
         self._longest = 0.0
         self._smallest: PlannedCall | None = None
         self._lost = NOTHING
-        self._held: dict[tuple[Budget, str, str], PlannedCall] = {}
-        """The deciding calls that were not made yet, of this debate and those within it, by debate, role and prompt."""
+        self._deciding: dict[tuple[str, str], PlannedCall] = {}
+        """The deciding calls of this debate that were not made yet, by role and prompt."""
         self._outermost: Budget = parent._outermost if parent else self
+        self._debates: set[Budget] = set()
+        """In the outermost budget: the debates that have deciding calls."""
         self._change = asyncio.Event()
 
     @property
@@ -123,7 +125,7 @@ class Budget:
         """Sets a debate's ceilings from the dict of `open_budget`; waits until its deciding calls can be held back."""
         deciding = self._set_ceilings(budget)
         self.count_lost_calls(lost)
-        await self._wait_for_room(lambda: self._total_of(deciding))
+        await self._wait_for_room(lambda: sum_of(call.most(self.prices) for call in deciding))
         self._hold(deciding)
 
     def resume(self, budget: Mapping[str, Any], calls: Sequence[Call] = ()) -> None:
@@ -142,9 +144,8 @@ class Budget:
         return [PlannedCall(**call) for call in budget.get("kept") or ()]
 
     def _hold(self, calls: Iterable[PlannedCall]) -> None:
-        for call in calls:
-            for level in self.levels:
-                level._held[self, call.role, call.prompt] = call
+        self._deciding = {(call.role, call.prompt): call for call in calls}
+        self._outermost._debates.add(self)
 
     def start_clock(self) -> None:
         """Starts the debate's clock, after its resources are loaded; a batch's clock starts with the batch."""
@@ -152,27 +153,19 @@ class Budget:
 
     def release_held(self) -> None:
         """Releases what is held back: the debate has ended, waits for a person, or an inner debate decides for it."""
-        if keys := self._own_keys():
-            for key in keys:
-                self._release(key)
-            self._tell_waiting()
-
-    def _own_keys(self) -> list[tuple[Budget, str, str]]:
-        return [key for key in self._held if key[0] is self]
-
-    def _release(self, key: tuple[Budget, str, str]) -> None:
-        for level in self.levels:
-            level._held.pop(key, None)
+        self._deciding = {}
+        self._outermost._debates.discard(self)
+        self._tell_waiting()
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
     async def reserve(self, planned: PlannedCall) -> Reservation:
         """Reserves the most that a call can take; waits for calls in flight, or raises BudgetExhausted."""
-        held = self._held.get((self, planned.role, planned.prompt))
+        held = self._deciding.get((planned.role, planned.prompt))
         until = self.deadline(deciding=held is not None)
         try:
             amount = await self._wait_for_room(
-                lambda: planned.most(self.prices, held.bytes if held else 0), until, held
+                lambda: planned.most(self.prices, held.bytes if held else 0), until, deciding=held is not None
             )
         except BudgetExhausted:
             self.skipped[planned.role] += 1
@@ -233,18 +226,18 @@ class Budget:
                 level.spent = level.spent.plus(spent)
 
     def _note_made(self, planned: PlannedCall) -> None:
-        self._release((self, planned.role, planned.prompt))
+        self._deciding.pop((planned.role, planned.prompt), None)
         if self._smallest is None or planned.most(self.prices).tokens < self._smallest.most(self.prices).tokens:
             self._smallest = planned
 
     async def _wait_for_room(
-        self, need_now: Callable[[], Spend], until: float = math.inf, held: PlannedCall | None = None
+        self, need_now: Callable[[], Spend], until: float = math.inf, *, deciding: bool = False
     ) -> Spend:
         """Waits until an amount is available, and returns it; BudgetExhausted if it never will be, or at ``until``."""
         while True:
             # The amount may change during the wait: replies to calls in flight correct the bytes per token.
             need = need_now()
-            own = self._own_held() if held else NOTHING
+            own = self.held(by=self) if deciding else NOTHING
             short = next((level for level in self.levels if not need.fits(level._available().plus(own))), None)
             if time.monotonic() >= until:
                 for level in self.levels:
@@ -285,15 +278,10 @@ class Budget:
 
     # --- what is left -----------------------------------------------------------------------------------------------
 
-    def held(self) -> Spend:
-        """What is held back for calls that decide, in this debate and in debates within it."""
-        return reduce(Spend.plus, (call.most(owner.prices) for (owner, *_), call in self._held.items()), NOTHING)
-
-    def _own_held(self) -> Spend:
-        return self._total_of(self._held[key] for key in self._own_keys())
-
-    def _total_of(self, calls: Iterable[PlannedCall]) -> Spend:
-        return reduce(Spend.plus, (call.most(self.prices) for call in calls), NOTHING)
+    def held(self, by: Budget | None = None) -> Spend:
+        """What is held back for calls that decide: by one debate or, by default, by all that pay into this budget."""
+        debates = [by] if by else [debate for debate in self._outermost._debates if self in debate.levels]
+        return sum_of(call.most(debate.prices) for debate in debates for call in debate._deciding.values())
 
     def _available(self) -> Spend:
         return self.most.minus(self.spent).minus(self.reserved).minus(self.held())
@@ -336,10 +324,10 @@ class Budget:
 
     def prompt_bytes(self, role: str, prompt: str, model: str) -> int | None:
         """The most bytes (`weight_of`) of a prompt that decides; None if it does not, or if tokens are not bounded."""
-        if (held := self._held.get((self, role, prompt))) is None:
+        if (held := self._deciding.get((role, prompt))) is None:
             return None
         # To the bytes that are held back, each deciding prompt adds an equal share of what is left besides.
-        price, shares, tokens = price_of(model, self.prices), len(self._own_keys()), math.inf
+        price, shares, tokens = price_of(model, self.prices), len(self._deciding), math.inf
         for room in (level._available() for level in self.levels):
             tokens = min(tokens, max(0, room.tokens) / shares)
             if price and price["input"]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, bytes_per_token
@@ -29,6 +30,11 @@ class Spend(NamedTuple):
     def fits(self, room: Spend) -> bool:
         """Whether the tokens, USD and calls are at most those of ``room``, apart from rounding errors."""
         return all(own <= most + 1e-9 for own, most in zip(self, room, strict=True))
+
+
+def sum_of(amounts: Iterable[Spend]) -> Spend:
+    """The sum of amounts."""
+    return reduce(Spend.plus, amounts, NOTHING)
 
 
 REPLY_TOKENS = 512
