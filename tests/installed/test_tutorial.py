@@ -90,9 +90,8 @@ def test_the_debate_is_compared_with_two_other_graphs(shell: Shell) -> None:
     assert all(name in report for name in measured)
 
 
-def test_the_debate_is_traced_locally_and_in_langsmith(shell: Shell) -> None:
-    spans, langsmith = COMMANDS[5:]
-    assert '"name": "invoke_workflow chaired"' in shell(spans)
+def test_the_debate_is_traced_in_langsmith(shell: Shell) -> None:
+    [langsmith] = COMMANDS[5:]
     with collecting() as collector:
         shell(langsmith, **collector.environment)
     names = {run["name"] for run in collector.runs.values()}
