@@ -31,10 +31,6 @@ def panel_verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[
     """The lines on a panel's verdict: answer, confidence, calibration, robustness, reasons, citations and dissents.
 
     The citations are those of the winning side. There are none if no side wins.
-
-    Args:
-        document: the result.
-        shown: the reasons shown before. If a turn was shown with a reason, a reference to the turn replaces the reason.
     """
     verdict, subject = document["raw_verdict"], document["task"]["subject"]
     how = f"{panel_votes_in_words(document)}; {document['stop_reason']}"
@@ -99,12 +95,5 @@ def is_sum_after_rounding(parts: tuple[float, ...], total: float, digits: int) -
 
 
 def signed_part(name: str, part: float, digits: int, has_score: bool) -> str:
-    """A part of the confidence with its sign and name, and a note if the part's score is missing.
-
-    Args:
-        name: the part's name.
-        part: the part.
-        digits: the number of decimals to show.
-        has_score: whether there is a score from which the part was computed.
-    """
+    """A part of the confidence with its sign and name, and a note if the part's score is missing."""
     return f" {'-' if part < 0 else '+'} {name} {abs(part):.{digits}f}" + " (no score)" * (not has_score)

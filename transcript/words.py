@@ -48,11 +48,7 @@ NAMED_VOTERS = 8
 
 
 class Words:
-    """Writes the text of a debate. Systems with their own texts have a subclass; see `moot.transcript.kinds`.
-
-    Args:
-        settings: the settings of the debate.
-    """
+    """Writes the text of a debate. Systems with their own texts have a subclass; see `moot.transcript.kinds`."""
 
     concurrent_phases: Sequence[str] = ()
     """Phases that run concurrently."""
