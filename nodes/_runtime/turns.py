@@ -24,13 +24,16 @@ A new turn is made with `new_turn`. A turn that grows has a class for each stage
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin
 
+from moot.core.errors import WorldError
+from moot.nodes._models.ledger import Ledger, record_failed_call
 from moot.nodes._records.entries import Reading, Task, Turn
+from moot.nodes._texts.replies import Reply
 from pydantic import ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag
 from pydantic_core import CoreSchema
 from typing_extensions import TypedDict, get_type_hints
@@ -104,6 +107,15 @@ def new_turn(
     turn: Turn = {"round": round, "phase": phase, "agent": agent, "step": step}
     turn |= {"role": agent, "side": side, "query": None, "evidence_ids": [], "scores": {}}
     return turn if number is None else {**turn, "number": number}
+
+
+async def with_reply(turn: Turn, kind: type[Reply], call: Awaitable[Reply], ledger: Ledger) -> Turn:
+    """The turn with a reply's fields, which are null if an external cause or a ceiling prevents a usable reply."""
+    try:
+        reply = await call
+    except WorldError as error:
+        return {**turn, **dict.fromkeys(kind.model_fields), "outcome": record_failed_call(error, ledger)}
+    return {**turn, **reply.model_dump(), "outcome": "ok"}
 
 
 # --- how turns are told -----------------------------------------------------------------------------------------------
