@@ -16,7 +16,7 @@ from moot.transcript.words import Words
 class ScoredWords(Words):
     """Writes the text of debates of `tool_mad` and `tool_mad_consistency`."""
 
-    def after_round(self, record: RoundRecord) -> Iterator[Line]:
+    def after_votes(self, record: RoundRecord) -> Iterator[Line]:
         """Lines on whether the debaters agree, whether the consensus is stable, and what follows.
 
         There are no lines if the round has no votes.
@@ -44,11 +44,7 @@ class ScoredWords(Words):
         return ", unless the budget is used up" if is_bounded(self.settings) else ""
 
     def _ungated_outcome(self, left: bool) -> str:
-        """What follows if the debaters agree and no score decides; empty if the agreement ends the debate.
-
-        Args:
-            left: whether rounds are left.
-        """
+        """What follows if the debaters agree and no score decides; empty if the agreement ends the debate."""
         if getattr(self.settings, "scoring", "on") != "all_rounds":
             return ""
         return (
@@ -73,5 +69,5 @@ class ScoredWords(Words):
         return "; ".join(filter(None, parts))
 
     def stop(self, reason: str | None) -> Iterator[Line]:
-        """See `Words.stop`. ``max_rounds`` has no line here, because `after_round` has already written one."""
+        """See `Words.stop`. ``max_rounds`` has no line here, because `after_votes` has already written one."""
         return super().stop(None if reason == "max_rounds" else reason)

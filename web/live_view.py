@@ -12,7 +12,7 @@ from typing import Any
 from moot.graphs import load_graph
 from moot.nodes._runtime.settings import checked_settings
 from moot.retrievers._archives import website_of
-from moot.transcript.document import checked_parts
+from moot.transcript.document import checked_parts, round_sections
 from moot.transcript.report import head
 from moot.transcript.report.names import Names
 from moot.transcript.report.record import parts, timeline
@@ -106,8 +106,8 @@ def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[st
         settings = checked_settings(system.settings, dict(document.get("settings") or {}), system.name)
         whole = {**EMPTY, **document, "settings": settings.model_dump(mode="json")}
         names, sources = Names(whole), Sources(whole)
-        answers = timeline(whole, names)
-        all_parts = parts(whole, sources, names) if whole["task"] else []
+        sections = round_sections(whole) if whole["task"] else []
+        answers, all_parts = timeline(whole, sections, names), parts(whole, sections, sources, names)
         listed = [_source_entry(sources, names, id) for id in [*sources.quoted, *sources.unquoted][:MOST_SOURCES]]
         speakers = dict.fromkeys([*names.declared, *(turn["agent"] for turn in whole["turns"])])
         return {

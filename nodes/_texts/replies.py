@@ -86,15 +86,13 @@ def _scalar_as_text(value: Any) -> Any:
 
 def by_task(make: Callable[Concatenate[Task, P], R]) -> Callable[Concatenate[Task, P], R]:
     """A function that makes a class of replies from a task, which is made once for tasks of the same form."""
-
-    @lru_cache(maxsize=256)
-    def made(form: str, *args: P.args, **options: P.kwargs) -> R:
-        return make(json.loads(form), *args, **options)
+    made: Any = lru_cache(maxsize=256)(lambda form, *args, **options: make(json.loads(form), *args, **options))
 
     @wraps(make)
     def of_task(task: Task, /, *args: P.args, **options: P.kwargs) -> R:
         form = {key: value for key, value in task.items() if key not in ("claim_date", "speaker")}
-        return made(json.dumps(form), *args, **options)
+        reply: R = made(json.dumps(form), *args, **options)
+        return reply
 
     return of_task
 

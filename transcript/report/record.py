@@ -11,8 +11,7 @@ from moot.core.words import count_with_noun
 from moot.nodes._runtime.turns import Citation, Said, Score
 from moot.nodes._steps.score import METRICS
 from moot.retrievers._evidence import clean
-from moot.transcript.document import round_sections
-from moot.transcript.line import Line, list_of
+from moot.transcript.line import Line, Section, list_of
 from moot.transcript.report.codes import CODES, words_for
 from moot.transcript.report.head import Chip, chip_of, said_chip
 from moot.transcript.report.names import Names
@@ -100,16 +99,13 @@ Answers = list[tuple[Mapping[str, Any], Said]]
 """Turns with what each of them answers."""
 
 
-def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
+def timeline(document: Mapping[str, Any], sections: Iterable[Section], names: Names) -> Timeline | None:
     """The answers in each round, and why another round followed.
 
     Each agent has a row. If there are more than `MOST_ROWS` agents, or if an agent gave several samples, each answer
     has a row instead. Each decision has its own row.
-
-    Returns:
-        None if there are fewer than two answers and decisions in total.
     """
-    said = [line for section in round_sections(document) for line in section.lines if line.said]
+    said = [line for section in sections for line in section.lines if line.said]
     told = [(document["turns"][line.turn], line.said) for line in said if line.turn is not None and line.said]
     answers = [(turn, one) for turn, one in told if one.kind == "answer"]
     decisions = [(turn, one) for turn, one in told if one.kind in ("decision", "verdict")]
@@ -207,10 +203,10 @@ def _low_scores(document: Mapping[str, Any], record: Mapping[str, Any], names: N
 # --- the texts of the debate ----------------------------------------------------------------------------------------
 
 
-def parts(document: Mapping[str, Any], sources: Sources, names: Names) -> list[Part]:
+def parts(document: Mapping[str, Any], sections: Iterable[Section], sources: Sources, names: Names) -> list[Part]:
     """The texts of a debate, in parts, with words in place of codes. Lines with the tone ``aside`` are left out."""
     found = []
-    for number, section in enumerate(round_sections(document)):
+    for number, section in enumerate(sections):
         shown_lines = [one for one in section.lines if one.tone != "aside"]
         if not shown_lines:
             continue

@@ -18,7 +18,7 @@ from typing import Any
 from moot.core.words import count_with_noun
 from moot.nodes._texts.verdict import caveats
 from moot.retrievers._evidence import GIVEN, clean
-from moot.transcript.document import checked_parts
+from moot.transcript.document import checked_parts, round_sections
 from moot.transcript.line import list_of
 from moot.transcript.report import head
 from moot.transcript.report.codes import NOT_SEARCHED, in_words, replaced_source_words, source_words, words_for
@@ -104,7 +104,8 @@ def _template_values(document: Document) -> dict[str, Any]:
     )
     beside, below = head.sides_of(groups)
     said_none, dissent = head.dissent(document, names)
-    record_parts = parts(document, sources, names) if document["task"] else []
+    sections = round_sections(document) if document["task"] else []
+    record_parts = parts(document, sections, sources, names)
     claim, verdict, warned = (
         plain(document["claim"] or "(no claim)"),
         head.verdict_of(document, names),
@@ -114,7 +115,7 @@ def _template_values(document: Document) -> dict[str, Any]:
     reasons = head.reasons(document, names)
     why = [" ".join(text for text, _ in sentences)] if sentences else [f"{text} {who}" for who, text in reasons[:3]]
     fill_first_page(claim, verdict, warned, why, beside, below)
-    answers = timeline(document, names)
+    answers = timeline(document, sections, names)
     quoted = [_source(sources, id, document) for id in sources.quoted]
     passages = ["".join(text for text, _ in one["parts"]) for one in quoted]
     return {
