@@ -18,12 +18,7 @@ from moot.nodes._models.speaker import affects_only_call
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._runtime.turns import (
-    Kind,
-    Said,
-    new_turn,
-    outcome_of,
-)
+from moot.nodes._runtime.turns import Kind, Said, new_turn, outcome_of
 from moot.nodes._speakers.turns import send_turn
 from moot.nodes._steps.responding import quote_check
 from moot.nodes._texts.labels import fold_label

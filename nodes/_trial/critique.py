@@ -13,13 +13,7 @@ from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.budget import is_spent, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._runtime.turns import (
-    Known,
-    Said,
-    Started,
-    outcome_of,
-    tells,
-)
+from moot.nodes._runtime.turns import Known, Said, Started, outcome_of, tells
 from moot.nodes._steps.score import average
 from moot.nodes._texts.replies import Reply
 from moot.nodes._trial.courtroom import (

@@ -9,15 +9,7 @@ from langgraph.types import Send
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._runtime.turns import (
-    Citation,
-    Known,
-    Said,
-    Started,
-    new_turn,
-    outcome_of,
-    tells,
-)
+from moot.nodes._runtime.turns import Citation, Known, Said, Started, new_turn, outcome_of, tells
 from moot.nodes._texts.replies import Quote, Reply, Text
 from moot.nodes._trial.courtroom import (
     LONGEST_FIELD,

@@ -11,16 +11,7 @@ from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.budget import stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._runtime.turns import (
-    Known,
-    Said,
-    Search,
-    Started,
-    new_turn,
-    outcome_of,
-    piece_in_words,
-    tells,
-)
+from moot.nodes._runtime.turns import Known, Said, Search, Started, new_turn, outcome_of, piece_in_words, tells
 from moot.nodes._steps.compare import common_outcome
 from moot.nodes._steps.retrieving import tell_empty_search
 from moot.nodes._texts.replies import Reply, Text
