@@ -19,7 +19,7 @@ from moot.nodes import (
     agent_node,
     agents_needs,
     all_others,
-    compare_node,
+    compare_texts_node,
     conclude_node,
     last_round,
     no_round_left,
@@ -54,7 +54,7 @@ def after_round(state: DebateState, settings: ChatEvalSettings) -> Next:
 
 builder = Debate("chat_eval", ChatEvalSettings, agents_needs)
 builder.add_node("answer", agent_node())
-builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("compare_answers", compare_texts_node())
 builder.add_node("summarise", summary_node())
 builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.add_round(start_round, ["answer"])

@@ -20,7 +20,7 @@ from moot.nodes import (
     RoundsSettings,
     agent_node,
     agents_needs,
-    compare_node,
+    compare_texts_node,
     conclude_node,
     groups_of,
     join_node,
@@ -77,7 +77,7 @@ def after_round(state: DebateState, settings: GroupSettings) -> Next:
 
 builder = Debate("group_debate", GroupSettings, agents_needs)
 builder.add_node("answer", agent_node())
-builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("compare_answers", compare_texts_node())
 builder.add_node("summarise", summary_node("group_debate/summary"))
 builder.add_node("share", join_node())
 builder.add_node("vote", conclude_node(rounds_or_budget))

@@ -29,7 +29,7 @@ from moot.nodes import (
     StepUpdate,
     agreement_node,
     all_agreed,
-    compare_node,
+    compare_texts_node,
     human_review_node,
     no_round_left,
     pool_needs,
@@ -127,7 +127,7 @@ builder = Debate("madke", MadkeSettings, pool_needs)
 builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("review_evidence", human_review_node("evidence"))
 builder.add_node("debater", debater.compile(name="debater"))
-builder.add_node("compare_answers", compare_node(by_text=True, until_agreed=True))
+builder.add_node("compare_answers", compare_texts_node(finds=None))
 builder.add_node("agreement", agreement_node())
 builder.add_node("summarise", summarise_node())
 builder.add_conditional_edges(START, fill_pool, ["retrieve", "debater"])

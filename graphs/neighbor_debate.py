@@ -14,7 +14,7 @@ from moot.nodes import (
     RoundsSettings,
     agent_node,
     agents_needs,
-    compare_node,
+    compare_texts_node,
     conclude_node,
     n_agents,
     neighbours,
@@ -36,7 +36,7 @@ another_round = round_router(NeighborSettings, neighbours)
 
 builder = Debate("neighbor_debate", NeighborSettings, agents_needs)
 builder.add_node("answer", agent_node())
-builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("compare_answers", compare_texts_node())
 builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.add_round(another_round, ["answer"])
 builder.add_edge("answer", "compare_answers")

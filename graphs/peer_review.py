@@ -21,7 +21,7 @@ from moot.nodes import (
     agent_node,
     agents_needs,
     ask_person,
-    compare_node,
+    compare_texts_node,
     conclude_node,
     join_node,
     no_agents,
@@ -70,7 +70,7 @@ def reviews(state: DebaterState, settings: Any) -> Mapping[str, str]:
 
 builder = Debate("peer_review", PeerReviewSettings, agents_needs)
 builder.add_node("answer", agent_node("peer_review/revise", heard=reviews))
-builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("compare_answers", compare_texts_node())
 builder.add_node("review", review_node())
 builder.add_node("hand_back", join_node())
 builder.add_node("vote", conclude_node(rounds_or_budget))

@@ -19,7 +19,7 @@ from moot.nodes import (
     agent_node,
     agents_needs,
     all_others,
-    compare_node,
+    compare_texts_node,
     conclude_node,
     n_agents,
     round_router,
@@ -44,7 +44,7 @@ another_round = round_router(SocietySettings, all_others)
 
 builder = Debate("society_of_minds", SocietySettings, agents_needs)
 builder.add_node("answer", agent_node())
-builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("compare_answers", compare_texts_node())
 builder.add_node("vote", conclude_node(rounds_or_budget))
 builder.add_round(another_round, ["answer"])
 builder.add_edge("answer", "compare_answers")

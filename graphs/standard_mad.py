@@ -17,7 +17,7 @@ from moot.nodes import (
     Next,
     PoolDebateSettings,
     Source,
-    compare_node,
+    compare_texts_node,
     human_review_node,
     judge_node,
     no_round_left,
@@ -56,7 +56,7 @@ builder = Debate("standard_mad", StandardMadSettings, pool_needs)
 builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("review_evidence", human_review_node("evidence"))
 builder.add_node("argue", respond_node("standard_mad/argue"))
-builder.add_node("compare_answers", compare_node(by_text=True))
+builder.add_node("compare_answers", compare_texts_node())
 builder.add_node("judge", judge_node())
 builder.add_conditional_edges(START, search, ["retrieve", "argue"])
 builder.add_edge("retrieve", "review_evidence")

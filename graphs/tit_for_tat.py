@@ -24,7 +24,7 @@ from moot.nodes import (
     Settings,
     answers_of,
     ask_person,
-    compare_node,
+    compare_texts_node,
     fixed_speakers,
     judge_node,
     moderate_node,
@@ -90,7 +90,7 @@ def go_on(state: DebateState, settings: TitForTatSettings) -> Next:
 
 builder = Debate("tit_for_tat", TitForTatSettings, needs)
 builder.add_node("argue", respond_node("tit_for_tat/argue", more=stance))
-builder.add_node("compare_answers", compare_node(by_text=True, finds="no_preference"))
+builder.add_node("compare_answers", compare_texts_node("no_preference"))
 builder.add_node("moderate", moderate_node())
 builder.add_node("judge", judge_node("tit_for_tat/judge"))
 builder.add_round(go_on, ["argue"])

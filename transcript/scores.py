@@ -16,7 +16,7 @@ from moot.transcript.words import Words
 class ScoredWords(Words):
     """Writes the text of debates of `tool_mad` and `tool_mad_consistency`."""
 
-    def after_round(self, record: RoundRecord) -> Iterator[Line]:
+    def after_votes(self, record: RoundRecord) -> Iterator[Line]:
         """Lines on whether the debaters agree, whether the consensus is stable, and what follows.
 
         There are no lines if the round has no votes.
@@ -73,5 +73,5 @@ class ScoredWords(Words):
         return "; ".join(filter(None, parts))
 
     def stop(self, reason: str | None) -> Iterator[Line]:
-        """See `Words.stop`. ``max_rounds`` has no line here, because `after_round` has already written one."""
+        """See `Words.stop`. ``max_rounds`` has no line here, because `after_votes` has already written one."""
         return super().stop(None if reason == "max_rounds" else reason)

@@ -28,6 +28,7 @@ from moot.transcript.line import Line, line, list_of, own_line
 from moot.transcript.words import Words
 
 HEADINGS = {
+    "gate": "First answers",
     "negotiation": "Negotiation of the evidence",
     "primary": "Primary debate, round {round}",
     "switched": "Switched debate, round {round} (the counsel have changed sides)",
@@ -55,7 +56,7 @@ class TrialWords(Words):
         """See `Words.heading`; every turn of a trial has a heading."""
         return HEADINGS.get(turn["phase"], str(turn["phase"])).format(round=turn["round"])
 
-    def after_round(self, record: RoundRecord) -> Iterator[Line]:
+    def after_votes(self, record: RoundRecord) -> Iterator[Line]:
         """No lines, because the findings of the critic and of the court are shown with their turns."""
         yield from ()
 
@@ -64,8 +65,8 @@ class TrialWords(Words):
         yield from ()
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:
-        """The panel's verdict."""
-        return panel_verdict(document, self.reasons)
+        """The panel's verdict; without a panel, because a gate settled the claim, the gate's verdict."""
+        return panel_verdict(document, self.reasons) if "panel" in document["metrics"] else super().verdict(document)
 
     def pools(self, pieces: Iterable[Any]) -> Iterator[Line]:
         """The number of pieces found for each pool, how many of them are new, and titles of new pieces.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from moot.core.words import count_with_noun
-from moot.nodes._records.entries import RoundRecord, Turn, Vote
+from moot.nodes._records.entries import GATE, RoundRecord, Turn, Vote
 from moot.nodes._records.reducers import merge_rounds, merge_turns
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.turns import Citation, Known, Said, piece_in_words, step_of_turn
@@ -35,6 +35,12 @@ STOPS = {
     "judge_preference": "The debate stops: the moderator prefers an answer.",
 }
 """Maps a stop reason to a sentence."""
+DECISIONS = {
+    "agreed": "The gate ends the debate: all agents gave the same answer, with verified quotes.",
+    "unverified": "The gate leaves the claim open: all agents gave the same answer, with too few verified quotes.",
+    "disputed": "The gate leaves the claim open: the answers differ.",
+}
+"""The decision of a gate, by the reason of its record."""
 SEE_VERDICT = "reasons: see the verdict"
 """The text in place of reasons that are shown with the verdict."""
 NAMED_VOTERS = 8
@@ -116,6 +122,8 @@ class Words:
     def heading(self, turn: Turn) -> str | None:
         """The heading of a turn; None if the turn stays under the previous heading, or if there are no rounds."""
         step = step_of_turn(turn)
+        if turn["phase"] == GATE:
+            return "First answers"
         return self.round_heading(turn["round"]) if step is None or step.headed else None
 
     def round_heading(self, round: int) -> str | None:
@@ -154,6 +162,14 @@ class Words:
     # --- rounds -----------------------------------------------------------------------------------------------------
 
     def after_round(self, record: RoundRecord) -> Iterator[Line]:
+        """The lines after a round; after the first answers before a debate, the votes and the gate's decision."""
+        if record["phase"] != GATE:
+            yield from self.after_votes(record)
+            return
+        yield own_line(f"Answers: {vote_words(record.get('votes') or [])}.")
+        yield own_line(DECISIONS[record["reason"]])
+
+    def after_votes(self, record: RoundRecord) -> Iterator[Line]:
         """The votes of a round, once all its agents have answered; nothing if fewer than two agents vote."""
         votes = record.get("votes") or []
         # If agents speak one after the other, the record has only the votes so far.

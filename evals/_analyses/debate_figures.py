@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from moot.evals._stats.debate_measures import context_tokens, correct_revisions, viewpoint_collisions
 from moot.nodes._cortex.measures import debates
-from moot.nodes._steps.score import METRICS, agreed_answer
+from moot.nodes._steps.compare import agreed_answer
+from moot.nodes._steps.score import METRICS
 from moot.nodes._texts.answers import same_answer
 
 Document = Mapping[str, Any]

@@ -221,14 +221,10 @@ FOLDERS = ("_react", "_steps", "_trial")
 
 
 def tells(*kinds: type, headed: bool = True, late: bool = False) -> Callable[[Tell], Tell]:
-    """Registers kinds of turns, and the function that tells them.
+    """Registers kinds of turns (TypedDicts, whose docstrings describe them), and the function that tells them."""
 
-    Args:
-        kinds: a TypedDict for each kind; its docstring is the description in the JSON schema.
-        headed: whether such a turn stands under the heading of its round. If not, it stays under the last heading.
-        late: whether such a turn is told after the votes of its round.
-    """
-
+    # If not ``headed``, such a turn stays under the last heading, whatever its round. If ``late``, it is told after the
+    # votes of its round.
     def register(tell: Tell) -> Tell:
         for name in dict.fromkeys(step_of(kind) for kind in kinds):
             STEPS.setdefault(name, []).append(Step(kinds, tell, headed, late))

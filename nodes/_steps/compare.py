@@ -159,12 +159,7 @@ def agreed_or_disputed(votes: Sequence[Vote], round: int) -> RoundReason:
     return "agreed" if round > 0 else "first_answers"
 
 
-def compare_node(
-    *,
-    by_text: bool = False,
-    finds: RoundReason | Callable[[Any], RoundReason | None] | None = None,
-    until_agreed: bool | None = None,
-) -> Node:
+def compare_node(finds: Callable[[Any], RoundReason | None] = lambda settings: None) -> Node:
     """Closes a round: writes its number, its votes, and its record in ``round_log``.
 
     Reads: claim, task, turns. Votes for answers that mean the same have the same ``group``. The role ``equivalence``
@@ -173,26 +168,39 @@ def compare_node(
     ``min_agents`` agents could be reached, or not all of them if the round has fewer.
 
     Args:
-        by_text: whether only texts are compared, without a model.
-        finds: the ``reason`` of the round's record, or a function of the settings that returns the reason or None. A
-            later step may replace the reason. None stands for the result of `agreed_or_disputed` if an agreement ends
-            the debate, else for ``every_round``.
-        until_agreed: whether an agreement ends the debate; by default only if ``by_text`` is false.
+        finds: takes the settings; returns the ``reason`` of the round's record. None stands for the result of
+            `agreed_or_disputed`. A later step may replace the reason.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        closed = await close_round(state, run, by_text=by_text)
+        closed = await close_round(state, run)
         votes, round = closed["votes"], closed["rounds"]
-        found = finds(run.settings) if callable(finds) else finds
-        ends = not by_text if until_agreed is None else until_agreed
-        found = found or (agreed_or_disputed(votes, round) if ends else "every_round")
+        found = finds(run.settings) or agreed_or_disputed(votes, round)
         return closed | recorded_round(round, reason=found, votes=votes)
 
     return Node(step, prompts=(EQUIVALENCE,))
 
 
+def compare_texts_node(finds: RoundReason | None = "every_round") -> Node:
+    """Closes a round like `compare_node`, but without a model: only answers with the same text get the same ``group``.
+
+    Reads: claim, task, turns.
+
+    Args:
+        finds: the ``reason`` of the round's record; None for the result of `agreed_or_disputed`. A later step may
+            replace the reason.
+    """
+
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
+        closed = await close_round(state, run, by_text=True)
+        votes, round = closed["votes"], closed["rounds"]
+        return closed | recorded_round(round, reason=finds or agreed_or_disputed(votes, round), votes=votes)
+
+    return Node(step)
+
+
 async def close_round(state: DebateState, run: NodeContext, *, by_text: bool = False) -> dict[str, Any]:
-    """Compares a round's answers; returns the writes of `compare_node` without the record in ``round_log``."""
+    """Compares a round's answers; returns the writes of `compare_node` without the round's record."""
     spoken = last_answers(state["turns"])
     reached = [t for t in spoken if t.get("outcome") != "failed"]
     least = min(getattr(run.settings, "min_agents", 0), len(spoken))

@@ -22,7 +22,7 @@ from moot.nodes._runtime.state import DebaterState, DebateState, TrialState
 from moot.nodes._runtime.trace import graph_run
 from moot.nodes._runtime.tracing import set_prices
 from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells
-from moot.nodes._steps.person_replies import REPLIES, PersonEvidence, PersonReply, check_person_reply
+from moot.nodes._steps.person_replies import PersonEvidence, PersonReply, check_person_reply
 from moot.nodes._texts.verdict import verdict_turns
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence
@@ -133,7 +133,7 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
         moment: the moment of the review.
         phase: the trial's phase, if the state does not have it.
     """
-    propose, apply = MOMENTS[moment]
+    _, propose, apply = MOMENTS[moment]
 
     async def step(state: State, run: NodeContext) -> dict[str, Any]:
         again = strike_again_update(state) if moment == "evidence" else {}
@@ -185,17 +185,8 @@ def question_to_person(state: State, moment: Moment, turn: Turn) -> str:
     phase = turn["phase"] if turn["phase"] in ("primary", "switched") and "phase" in state else None
     parts = (f"round {turn['round']}" if turn["round"] else None, f"{phase} debate" if phase else None, who)
     where = ", ".join(filter(None, parts))
-    return f"{QUESTIONS[moment]} ({where})" if where else QUESTIONS[moment]
-
-
-QUESTIONS: dict[Moment, str] = {
-    "queries": "The next queries. Accept them, or replace them.",
-    "premises": "The premises of the claim; each guides a search for evidence. Accept them, or list other premises.",
-    "evidence": "The evidence found. Accept it, strike pieces, or add texts.",
-    "remark": "Another round starts. Accept, or make a remark that all debaters must answer.",
-    "verdict": "The draft of the verdict. Accept it, or ask a question: the verdict is then decided again.",
-}
-"""The question to a person at each moment."""
+    question = MOMENTS[moment][0]
+    return f"{question} ({where})" if where else question
 
 
 # --- proposals, and the changes by a reply ----------------------------------------------------------------------------
@@ -295,14 +286,34 @@ def _apply_verdict(state: State, reply: PersonReply, proposed: Mapping[str, Any]
 
 Propose = Callable[[Any, set[str]], dict[str, Any]]
 Apply = Callable[[Any, PersonReply, Mapping[str, Any]], Written]
-MOMENTS: dict[Moment, tuple[Propose, Apply]] = {
-    "queries": (_propose_queries, _apply_queries),
-    "premises": (_propose_premises, _apply_premises),
-    "evidence": (_propose_evidence, _apply_evidence),
-    "remark": (_propose_answers, _apply_remark),
-    "verdict": (_propose_verdict, _apply_verdict),
+MOMENTS: dict[Moment, tuple[str, Propose, Apply]] = {
+    "queries": (
+        "The next queries. Accept them, or replace them.",
+        _propose_queries,
+        _apply_queries,
+    ),
+    "premises": (
+        "The premises of the claim; each guides a search for evidence. Accept them, or list other premises.",
+        _propose_premises,
+        _apply_premises,
+    ),
+    "evidence": (
+        "The evidence found. Accept it, strike pieces, or add texts.",
+        _propose_evidence,
+        _apply_evidence,
+    ),
+    "remark": (
+        "Another round starts. Accept, or make a remark that all debaters must answer.",
+        _propose_answers,
+        _apply_remark,
+    ),
+    "verdict": (
+        "The draft of the verdict. Accept it, or ask a question: the verdict is then decided again.",
+        _propose_verdict,
+        _apply_verdict,
+    ),
 }
-"""For each moment, the function that makes the proposal, and the function that applies the reply."""
+"""For each moment, the question to the person, and the functions that make the proposal and that apply the reply."""
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------
@@ -352,6 +363,3 @@ def question_or(to: str, end: str = "close") -> Callable[[DebateState], str]:
         return to if asked and not state["error"] else end
 
     return after_review
-
-
-__all__ = ["REPLIES", "check_resumable", "human_review_node", "question_or", "remark_first"]

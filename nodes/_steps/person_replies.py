@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from moot.core.errors import UserError
 from moot.nodes._records.entries import PERSON
@@ -28,6 +28,8 @@ class PersonReply(BaseModel):
     """A reply that either accepts the proposal or changes it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    shape: ClassVar[str]
+    """The form of a reply with changes."""
 
     accept: Literal[True] | None = None
 
@@ -42,18 +44,21 @@ class PersonReply(BaseModel):
 class PersonQueries(PersonReply):
     """New queries. Each key is the name of the debater or side whose proposed query is replaced."""
 
+    shape: ClassVar[str] = '{"queries": {name: query}}'
     queries: dict[str, Line] = {}
 
 
 class PersonPremises(PersonReply):
     """Premises that replace the proposed ones."""
 
+    shape: ClassVar[str] = '{"premises": [premise, ...]}'
     premises: Annotated[list[Line], Field(min_length=1, max_length=50)] | None = None
 
 
 class PersonEvidence(PersonReply):
     """Ids of evidence to strike (to exclude from the debate), and texts to add as evidence."""
 
+    shape: ClassVar[str] = '{"strike": [id, ...], "add": [{"text": ..., "title": ..., "source": ..., "url": ...}]}'
     strike: list[str] = Field(default=[], max_length=1000)
     add: list[GivenText] = Field(default=[], max_length=MOST_GIVEN)
 
@@ -68,12 +73,14 @@ class PersonEvidence(PersonReply):
 class PersonRemark(PersonReply):
     """A remark that the debaters must answer."""
 
+    shape: ClassVar[str] = '{"remark": text}'
     remark: LongText | None = None
 
 
 class PersonQuestion(PersonReply):
     """A question to the role that decides."""
 
+    shape: ClassVar[str] = '{"question": text}'
     question: LongText | None = None
 
 
@@ -110,20 +117,10 @@ def _problem_in_words(error: Any) -> str:
     return f"{place}: {error['msg']}" if place else str(error["msg"])
 
 
-SHAPES: dict[Moment, str] = {
-    "queries": '{"queries": {name: query}}',
-    "premises": '{"premises": [premise, ...]}',
-    "evidence": '{"strike": [id, ...], "add": [{"text": ..., "title": ..., "source": ..., "url": ...}]}',
-    "remark": '{"remark": text}',
-    "verdict": '{"question": text}',
-}
-"""The form of a reply with changes, at each moment."""
-
-
 def _invalid_reply_error(moment: Moment, problem: str) -> UserError:
     problem = problem.replace("Value error, ", "")
     return UserError(
         f'The reply cannot be used: {problem}. It must be {{"accept": true}} to accept the proposal, or '
-        f"{SHAPES[moment]}.",
+        f"{REPLIES[moment].shape}.",
         kind="invalid_reply",
     )

@@ -29,8 +29,10 @@ from moot.nodes import (
     Debate, Node, SingleAgentSettings, agent_node, conclude_node, new_turn, single_needs, to_agent
 )
 from moot.nodes._runtime.turns import Said, Started, tells
-from moot.nodes._steps.summarise import ROUND_SUMMARY, prompt_values
+from moot.nodes._steps.round_summary import PROMPT
 from moot.nodes._texts.replies import Reply, Text
+from moot.nodes._texts.show import show_answers, show_claim
+from moot.nodes._texts.task import wording
 
 
 class DoubtReply(Reply):
@@ -59,13 +61,14 @@ def doubt_node():
     async def step(state, run):
         turn = new_turn(1, "agent-1", "doubt")
         try:
-            values = prompt_values(state["claim"], state["task"], state["turns"])
-            reply = await (await run.speaker("agent-1")).ask(ROUND_SUMMARY, values, DoubtReply)
+            task, shown = state["task"], {"answers": show_answers(state["turns"])}
+            values = wording(task) | {"claim": show_claim(state["claim"], task)} | shown
+            reply = await (await run.speaker("agent-1")).ask(PROMPT, values, DoubtReply)
         except ReplyError as error:
             return {"turns": [{**turn, "doubt": None, "grounds": None, "outcome": error.kind}]}
         return {"turns": [{**turn, **reply.model_dump(), "outcome": "ok"}]}
 
-    return Node(step, prompts=(ROUND_SUMMARY,))
+    return Node(step, prompts=(PROMPT,))
 
 
 builder = Debate("doubting", SingleAgentSettings, single_needs)

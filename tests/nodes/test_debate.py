@@ -22,7 +22,7 @@ from moot.nodes import (
     agents_needs,
     all_others,
     ask_person,
-    compare_node,
+    compare_texts_node,
     no_round_left,
     to_agents,
     vote_node,
@@ -40,7 +40,7 @@ def small_debate(to: Sequence[str] = ("answer", "vote"), router: Callable[..., A
     """A small debate in rounds. After the comparison of the answers, ``router`` leads to one of the nodes ``to``."""
     builder = Debate("ring", RoundsSettings, agents_needs)
     builder.add_node("answer", agent_node())
-    builder.add_node("compare_answers", compare_node(by_text=True))
+    builder.add_node("compare_answers", compare_texts_node())
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
     builder.add_round(another_round, ["answer"])
     builder.add_edge("answer", "compare_answers")
@@ -63,7 +63,7 @@ async def test_a_person_is_asked_before_every_round_but_the_first(form: Callable
     builder = Debate("ring", RoundsSettings, agents_needs)
     builder.add_node("answer", agent_node())
     builder.add_node("answer_again", lambda state: {})
-    builder.add_node("compare_answers", compare_node(by_text=True))
+    builder.add_node("compare_answers", compare_texts_node())
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
     builder.add_edge("answer", "compare_answers")
     builder.add_conditional_edges("compare_answers", in_another_form, ["answer", "answer_again", "vote"])
@@ -93,7 +93,7 @@ async def test_after_an_error_no_router_is_called_and_the_debate_ends() -> None:
 
     builder = Debate("ring", RoundsSettings, agents_needs)
     builder.add_node("answer", agent_node())
-    builder.add_node("compare_answers", compare_node(by_text=True))
+    builder.add_node("compare_answers", compare_texts_node())
     builder.add_node("vote", vote_node(lambda state, settings: "max_rounds"))
     builder.add_round(record_and_route, ["answer"])
     builder.add_edge("answer", "compare_answers")

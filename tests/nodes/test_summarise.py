@@ -10,8 +10,8 @@ from moot.nodes import Settings, make_task, new_turn
 from moot.nodes._models.ledger import Ledger
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._runtime.turns import Known
+from moot.nodes._steps.agreeing import agreed_in, agreement_node, tell_agreement
 from moot.nodes._steps.compare import group_answers, votes_of
-from moot.nodes._steps.summarise import agreed_in, agreement_node, tell_agreement
 from moot.nodes._texts.answers import ABSTENTION
 
 from tests.conftest import StartStub

@@ -44,6 +44,7 @@ from moot.nodes._react.tool_agent import show_steps
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._runtime.turns import Citation
+from moot.nodes._steps.agreeing import all_agree
 from moot.nodes._steps.compare import same_meaning
 from moot.nodes._steps.judging import judge
 from moot.nodes._steps.moderating import moderate
@@ -52,9 +53,10 @@ from moot.nodes._steps.reader import summarise_debate
 from moot.nodes._steps.responding import respond
 from moot.nodes._steps.retrieving import find_keywords, summarise_evidence
 from moot.nodes._steps.reviewing import review, score_answer
+from moot.nodes._steps.round_summary import sum_up_round
 from moot.nodes._steps.score import StatementsReply, answer_relevance, faithfulness
 from moot.nodes._steps.select import select_evidence
-from moot.nodes._steps.summarise import FinalReply, all_agree, sum_up, sum_up_round
+from moot.nodes._steps.summarise import FinalReply, sum_up
 from moot.nodes._texts.demonstrations import demonstrations
 from moot.nodes._texts.replies import Reply, reply_schema
 from moot.nodes._texts.show import show_claim, show_given, show_groups, show_heard, show_why

@@ -99,13 +99,6 @@ def nothing_found_words(document: Mapping[str, Any]) -> str:
     return words and f" ({words})"
 
 
-def turn_chip(document: Mapping[str, Any], turn: Mapping[str, Any]) -> Chip:
-    """The answer or finding of a turn as a chip."""
-    if "verdict" in turn:
-        return finding_chip(turn["verdict"])
-    return chip_of(document, turn.get("answer"))
-
-
 def said_chip(document: Mapping[str, Any], said: Said) -> Chip:
     """What a turn answers or finds, as a chip."""
     return finding_chip(said.answer) if said.kind == "verdict" else chip_of(document, said.answer)

@@ -14,7 +14,7 @@ from moot.retrievers._evidence import clean
 from moot.transcript.document import round_sections
 from moot.transcript.line import Line, list_of
 from moot.transcript.report.codes import CODES, words_for
-from moot.transcript.report.head import Chip, chip_of, said_chip, turn_chip
+from moot.transcript.report.head import Chip, chip_of, said_chip
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Sources, plain, title_of
 
@@ -96,6 +96,10 @@ class Part:
 # --- who answered what ------------------------------------------------------------------------------------------------
 
 
+Answers = list[tuple[Mapping[str, Any], Said]]
+"""Turns with what each of them answers."""
+
+
 def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
     """The answers in each round, and why another round followed.
 
@@ -105,52 +109,53 @@ def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
     Returns:
         None if there are fewer than two answers and decisions in total.
     """
-    answers = [turn for turn in document["turns"] if turn["step"] == "respond" and "answer" in turn]
-    judged = [turn for turn in document["turns"] if turn["step"] in ("judge", "summarise") and "answer" in turn]
-    judged += [turn for turn in document["turns"] if turn["step"] == "judge" and "verdict" in turn]
-    rounds = sorted({turn["round"] for turn in answers})
-    if len(answers) + len(judged) < 2:
+    said = [line for section in round_sections(document) for line in section.lines if line.said]
+    told = [(document["turns"][line.turn], line.said) for line in said if line.turn is not None and line.said]
+    answers = [(turn, one) for turn, one in told if one.kind == "answer"]
+    decisions = [(turn, one) for turn, one in told if one.kind in ("decision", "verdict")]
+    rounds = sorted({turn["round"] for turn, _ in answers})
+    if len(answers) + len(decisions) < 2:
         return None
     columns = [f"Round {number}" for number in rounds] if len(rounds) > 1 else ["Answer"] * bool(rounds)
-    speakers = list(dict.fromkeys(turn["agent"] for turn in answers))
-    many = len(speakers) > MOST_ROWS or len({turn.get("number") for turn in answers}) > 1
+    speakers = list(dict.fromkeys(turn["agent"] for turn, _ in answers))
+    many = len(speakers) > MOST_ROWS or len({turn.get("number") for turn, _ in answers}) > 1
     rows = _answer_rows(document, answers, rounds) if many else []
+    missing = {(turn["agent"], turn["round"]): _unsupported_note(one.scores) for turn, one in told if one.scores}
     for agent in [] if many else speakers:
-        given = {turn["round"]: turn for turn in answers if turn["agent"] == agent}
-        rows.append(Row(names(agent), names.speaker_facts(agent), _cells(document, given, rounds)))
-    if judged:
+        given = {turn["round"]: one for turn, one in answers if turn["agent"] == agent}
+        notes = {number: missing.get((agent, number), "") for number in rounds}
+        rows.append(Row(names(agent), names.speaker_facts(agent), _cells(document, given, notes)))
+    if decisions:
         columns.append("Decision")
         for row in rows:
             row.cells.append(Cell())
-        for turn in judged:
-            blank = [Cell() for _ in rounds]
-            decided = Cell([turn_chip(document, turn)], note=_failure_note(turn))
-            rows.append(Row(names(turn["agent"]), "", [*blank, decided]))
+        for turn, one in decisions:
+            decided = Cell([said_chip(document, one)], note=words_for("outcome", one.outcome))
+            rows.append(Row(names(turn["agent"]), "", [*(Cell() for _ in rounds), decided]))
     why = [_why_next(document, number, names, last=number == rounds[-1]) for number in rounds]
     return Timeline(columns, rows, [*why, *[""] * (len(columns) - len(why))])
 
 
-def _cells(document: Mapping[str, Any], given: Mapping[int, Any], rounds: list[int]) -> list[Cell]:
-    """A cell for each round, from an agent's turns by round."""
+def _cells(document: Mapping[str, Any], given: Mapping[int, Said], notes: Mapping[int, str]) -> list[Cell]:
+    """A cell for each round, from an agent's answers by round, and notes by round."""
     cells, previous = [], None
-    for number in rounds:
-        turn = given.get(number)
-        if turn is None:
+    for number, note in notes.items():
+        if (said := given.get(number)) is None:
             cells.append(Cell(note="did not speak"))
             continue
-        chip = chip_of(document, turn["answer"])
+        chip = said_chip(document, said)
         was = f"was {previous.word}" if previous and previous.kind != "non" and previous.word != chip.word else ""
-        cells.append(Cell([chip], was, _failure_note(turn) or _unsupported_note(turn)))
+        cells.append(Cell([chip], was, words_for("outcome", said.outcome) or note))
         previous = chip
     return cells
 
 
-def _answer_rows(document: Mapping[str, Any], answers: list[Any], rounds: list[int]) -> list[Row]:
+def _answer_rows(document: Mapping[str, Any], answers: Answers, rounds: list[int]) -> list[Row]:
     """A row for each answer, with its count in each round."""
     given: dict[str, dict[int, int]] = {}
     chips: dict[str, Chip] = {}
-    for turn in answers:
-        chip = chip_of(document, turn["answer"])
+    for turn, said in answers:
+        chip = said_chip(document, said)
         chips[chip.word] = chip
         counts = given.setdefault(chip.word, {})
         counts[turn["round"]] = counts.get(turn["round"], 0) + 1
@@ -167,16 +172,9 @@ def _answer_rows(document: Mapping[str, Any], answers: list[Any], rounds: list[i
     ]
 
 
-def _failure_note(turn: Mapping[str, Any]) -> str:
-    """Why a turn has no usable reply; empty if the reply was usable."""
-    outcome = turn.get("outcome", "ok")
-    return "" if outcome == "ok" else words_for("outcome", outcome)
-
-
-def _unsupported_note(turn: Mapping[str, Any]) -> str:
-    supported = (turn.get("scores") or {}).get("supported") or []
-    missing = sum(one is False for one in supported)
-    return f"{missing} of {len(supported)} statements not in its passages" if missing else ""
+def _unsupported_note(scores: Iterable[Score]) -> str:
+    holds = [one for score in scores for one in score.statements]
+    return f"{holds.count(False)} of {len(holds)} statements not in its passages" if False in holds else ""
 
 
 def _why_next(document: Mapping[str, Any], number: int, names: Names, *, last: bool) -> str:
