@@ -104,6 +104,10 @@ from ._steps.compare import average_scores_node as average_scores_node
 from ._steps.compare import compare_node as compare_node
 from ._steps.compare import compare_texts_node as compare_texts_node
 from ._steps.compare import end_agreed_node as end_agreed_node
+from ._steps.consistency import consistency_node as consistency_node
+from ._steps.consistency import similarity_node as similarity_node
+from ._steps.faithfulness import faithfulness as faithfulness
+from ._steps.faithfulness import faithfulness_node as faithfulness_node
 from ._steps.gate import debate_node as debate_node
 from ._steps.gate import gate_node as gate_node
 from ._steps.gate import stop_reason_without_debate as stop_reason_without_debate
@@ -124,6 +128,9 @@ from ._steps.reader import ReaderInput as ReaderInput
 from ._steps.reader import ReaderState as ReaderState
 from ._steps.reader import keep_supported_node as keep_supported_node
 from ._steps.reader import read_debate_node as read_debate_node
+from ._steps.relevance import RelevanceSettings as RelevanceSettings
+from ._steps.relevance import answer_relevance as answer_relevance
+from ._steps.relevance import answer_relevance_node as answer_relevance_node
 from ._steps.responding import SINGLE_PROMPT as SINGLE_PROMPT
 from ._steps.responding import respond as respond
 from ._steps.responding import respond_node as respond_node
@@ -137,15 +144,8 @@ from ._steps.reviewing import to_reviewers as to_reviewers
 from ._steps.round_summary import summaries_of as summaries_of
 from ._steps.round_summary import summary_node as summary_node
 from ._steps.round_summary import to_summariser as to_summariser
-from ._steps.score import RelevanceSettings as RelevanceSettings
 from ._steps.score import answer_is_stable as answer_is_stable
-from ._steps.score import answer_relevance as answer_relevance
-from ._steps.score import answer_relevance_node as answer_relevance_node
-from ._steps.score import consistency_node as consistency_node
-from ._steps.score import faithfulness as faithfulness
-from ._steps.score import faithfulness_node as faithfulness_node
 from ._steps.score import needs_evidence as needs_evidence
-from ._steps.score import similarity_node as similarity_node
 from ._steps.select import select_node as select_node
 from ._steps.summarise import summarise_node as summarise_node
 from ._steps.vote import conclude_node as conclude_node

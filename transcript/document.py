@@ -29,11 +29,7 @@ def unfit_error(why: str) -> UserError:
 
 @contextmanager
 def checked_parts() -> Iterator[None]:
-    """Context manager that turns errors from missing or unexpected parts of a document into a UserError.
-
-    Raises:
-        UserError: the parts are inconsistent or have unexpected types.
-    """
+    """Context manager that turns errors from missing or unexpected parts of a document into a UserError."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -41,22 +37,12 @@ def checked_parts() -> Iterator[None]:
 
 
 def settings_of(document: Document) -> Any:
-    """The settings of a debate, as an object of the graph's settings class.
-
-    Raises:
-        UserError: this version of moot does not know the graph, or the settings do not fit the graph.
-        LookupError, TypeError, ValueError, AttributeError: the document's parts are missing or inconsistent.
-    """
+    """The settings of a debate, as an object of the graph's settings class."""
     return checked_settings(load_graph(document["graph"]).settings, document["settings"], document["graph"])
 
 
 def ending(document: Document) -> Section:
-    """The section on how a debate ended.
-
-    Raises:
-        UserError: as for `settings_of`.
-        LookupError, TypeError, ValueError, AttributeError: the document's parts are missing or inconsistent.
-    """
+    """The section on how a debate ended."""
     return Section("Verdict", [*end(document, words_of(settings_of(document)).verdict(document))])
 
 
@@ -64,10 +50,6 @@ def round_sections(document: Document) -> list[Section]:
     """The sections of a debate's text, except the last section, which is `ending`. The debate may still be running.
 
     The list is empty if the document has no task, because the debate was not opened.
-
-    Raises:
-        UserError: as for `settings_of`.
-        LookupError, TypeError, ValueError, AttributeError: the document's parts are missing or inconsistent.
     """
     words = words_of(settings_of(document))
     if document["task"] is None:

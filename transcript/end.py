@@ -41,10 +41,6 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
 
     A debate that failed before its first reply has no lines on its warnings, and without calls none on its cost: they
     would hide the error.
-
-    Args:
-        document: the result.
-        verdict: the lines on the verdict; used only if the debate is done.
     """
     done = document["status"] == "done"
     if done:
@@ -67,10 +63,6 @@ def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
 
     Without a verdict, the lines only have the reason for that, and the caveats. An abstention has the same lines as a
     verdict. If origins of evidence were read one by one, a list of these origins comes first.
-
-    Args:
-        document: the result of a debate that is done.
-        shown: the reasons shown before. If a turn was shown with a reason, a reference to the turn replaces the reason.
     """
     how = document["stop_reason"]
     abstained = abstains(document["task"], document["raw_verdict"])
@@ -200,11 +192,6 @@ def citations(document: Mapping[str, Any], by: str = "", most: int | None = None
     """The citations of the verdict, each with the result of its check; then the counts of the results.
 
     A verdict without citations has one line, which says so.
-
-    Args:
-        document: the result.
-        by: the name to show with each citation, such as a side of a trial; empty for no name.
-        most: the maximum number of citations to show; None for all.
     """
     found = verdict_citations(dict(document), fabricated=True)
     known = {piece["id"]: piece for piece in document["evidence"]}
@@ -232,12 +219,7 @@ def format_citation(citation: Mapping[str, Any], known: Mapping[str, Any]) -> st
 
 
 def check_result(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
-    """The result of the check of a citation, in words.
-
-    Args:
-        citation: a citation of any turn.
-        known: the pieces of evidence by their ids.
-    """
+    """The result of the check of a citation, in words."""
     if citation["fabricated"]:
         return "fabricated: no such piece was shown"
     summary = "summary_of" in known.get(citation["evidence_id"], {})
@@ -307,12 +289,7 @@ def _warnings(document: Mapping[str, Any], *, without_caveats: bool) -> Iterator
 
 
 def other_warnings(document: Mapping[str, Any], *, without_caveats: bool) -> list[str]:
-    """All warnings in words, except the demonstration model's warning. A repeated warning appears once, with a count.
-
-    Args:
-        document: the result; while the debate runs, the part of it that exists.
-        without_caveats: whether to leave out the warnings shown with the verdict (`caveats`).
-    """
+    """All warnings in words, except the demonstration model's; a repeated warning appears once, with a count."""
     shown = {(one["kind"], one["detail"]) for one in caveats(document)} if without_caveats else set()
     others = [one for one in document["warnings"] if (one["kind"], one["detail"]) not in shown]
     given = Counter(f"{one['kind']} ({one['where']}): {one['detail']}" for one in others if one["kind"] != "demo_model")

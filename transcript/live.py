@@ -24,11 +24,7 @@ HeadedLines = tuple[str | None, list[Line]]
 
 
 class Live:
-    """Makes the lines of a debate that still runs.
-
-    Args:
-        settings: the settings of the debate.
-    """
+    """Makes the lines of a debate that still runs."""
 
     def __init__(self, settings: Settings) -> None:
         self._words = words_of(settings)

@@ -13,9 +13,6 @@ class DebateOrder(Generic[T]):
 
     Events of the other debates wait until the shown debate's round is over. The round is over once the shown debate has
     an event of another round, or the last event of this debate was shown.
-
-    Args:
-        first: the name of the debate that is shown first.
     """
 
     def __init__(self, first: str) -> None:

@@ -44,11 +44,7 @@ class ScoredWords(Words):
         return ", unless the budget is used up" if is_bounded(self.settings) else ""
 
     def _ungated_outcome(self, left: bool) -> str:
-        """What follows if the debaters agree and no score decides; empty if the agreement ends the debate.
-
-        Args:
-            left: whether rounds are left.
-        """
+        """What follows if the debaters agree and no score decides; empty if the agreement ends the debate."""
         if getattr(self.settings, "scoring", "on") != "all_rounds":
             return ""
         return (

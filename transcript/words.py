@@ -15,7 +15,7 @@ from moot.core.words import count_with_noun
 from moot.nodes._records.entries import GATE, RoundRecord, Turn, Vote
 from moot.nodes._records.reducers import merge_rounds, merge_turns
 from moot.nodes._runtime.settings import Settings
-from moot.nodes._runtime.turns import Citation, Known, Said, piece_in_words, step_of_turn
+from moot.nodes._runtime.turns import Citation, Known, Said, kind_of, piece_in_words
 from moot.nodes._steps.responding import tell_turn
 from moot.nodes._texts.task import full_answer
 from moot.retrievers._evidence import clean, merge_evidence
@@ -48,11 +48,7 @@ NAMED_VOTERS = 8
 
 
 class Words:
-    """Writes the text of a debate. Systems with their own texts have a subclass; see `moot.transcript.kinds`.
-
-    Args:
-        settings: the settings of the debate.
-    """
+    """Writes the text of a debate. Systems with their own texts have a subclass; see `moot.transcript.kinds`."""
 
     concurrent_phases: Sequence[str] = ()
     """Phases that run concurrently."""
@@ -121,10 +117,10 @@ class Words:
 
     def heading(self, turn: Turn) -> str | None:
         """The heading of a turn; None if the turn stays under the previous heading, or if there are no rounds."""
-        step = step_of_turn(turn)
+        kind = kind_of(turn)
         if turn["phase"] == GATE:
             return "First answers"
-        return self.round_heading(turn["round"]) if step is None or step.headed else None
+        return self.round_heading(turn["round"]) if kind is None or kind.headed else None
 
     def round_heading(self, round: int) -> str | None:
         """The heading of a round; None if the system has no rounds."""
@@ -134,9 +130,9 @@ class Words:
 
     def parts(self, turn: Turn) -> dict[str, list[Said]]:
         """What a turn says, part by part. A turn that no step has is told as far as it is an answer."""
-        step = step_of_turn(turn)
+        kind = kind_of(turn)
         parts: dict[str, list[Said]] = {}
-        for said in (step.tell if step else tell_turn)(turn, self.known):
+        for said in (kind.tell if kind else tell_turn)(turn, self.known):
             parts.setdefault(said.part, []).append(said)
         return parts
 
@@ -223,8 +219,8 @@ class Words:
 
 def is_late(turn: Turn) -> bool:
     """Whether a turn is told after the votes of its round."""
-    step = step_of_turn(turn)
-    return step is not None and step.late
+    kind = kind_of(turn)
+    return kind is not None and kind.late
 
 
 def pieces_of(update: Mapping[str, Any]) -> list[Any]:

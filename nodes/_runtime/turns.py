@@ -18,19 +18,22 @@ the function that tells them:
             yield Said("words", "greets", turn["words"])
 
 Nothing else knows these fields: the JSON schema of documents, the terminal, the page and the reports use the registry.
-A new turn is made with `new_turn`. A turn that grows has a class for each stage, as `Answer` and `AnswerBegun`.
+A new turn is made with `new_turn`. A turn that grows has a class for each stage, as `AnswerBegun` and `Answer`.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin
 
+from moot.core.errors import WorldError
+from moot.nodes._models.ledger import Ledger, record_failed_call
 from moot.nodes._records.entries import Reading, Task, Turn
+from moot.nodes._texts.replies import Reply
 from pydantic import ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag
 from pydantic_core import CoreSchema
 from typing_extensions import TypedDict, get_type_hints
@@ -104,6 +107,15 @@ def new_turn(
     turn: Turn = {"round": round, "phase": phase, "agent": agent, "step": step}
     turn |= {"role": agent, "side": side, "query": None, "evidence_ids": [], "scores": {}}
     return turn if number is None else {**turn, "number": number}
+
+
+async def with_reply(turn: Turn, kind: type[Reply], call: Awaitable[Reply], ledger: Ledger) -> Turn:
+    """The turn with a reply's fields, which are null if an external cause or a ceiling prevents a usable reply."""
+    try:
+        reply = await call
+    except WorldError as error:
+        return {**turn, **dict.fromkeys(kind.model_fields), "outcome": record_failed_call(error, ledger)}
+    return {**turn, **reply.model_dump(), "outcome": "ok"}
 
 
 # --- how turns are told -----------------------------------------------------------------------------------------------
@@ -198,25 +210,27 @@ Tell = Callable[[Turn, Known], Iterator[Said]]
 
 
 @dataclass(frozen=True)
-class Step:
-    """The turns of a step, and how they are told; see `tells`."""
+class TurnKind:
+    """A kind of turn and how it is told; see `tells`."""
 
-    kinds: tuple[type, ...]
+    fields: type
     tell: Tell
     headed: bool
     late: bool
 
     def fits(self, turn: Turn) -> bool:
-        """Whether the turn has the fields of one of these kinds."""
-        return any(needed <= {*turn} <= every for needed, every in map(_field_names, self.kinds))
+        """Whether the turn has all fields that this kind needs, and no others than it may have."""
+        needed, every = _field_names(self.fields)
+        return needed <= {*turn} <= every
 
     def resembles(self, turn: Turn) -> bool:
-        """Whether the turn lacks no field of one of these kinds, or has no others."""
-        return any(needed <= {*turn} or {*turn} <= every for needed, every in map(_field_names, self.kinds))
+        """Whether the turn has all fields that this kind needs, or no others than it may have."""
+        needed, every = _field_names(self.fields)
+        return needed <= {*turn} or {*turn} <= every
 
 
-STEPS: dict[str, list[Step]] = {}
-"""The steps by name. Two steps may have the same name, such as the judge's and the panel's; their turns differ."""
+KINDS: dict[str, list[TurnKind]] = {}
+"""The kinds of turns by step. Two files may have steps with the same name, such as the judge and the panel."""
 FOLDERS = ("_react", "_steps", "_trial")
 
 
@@ -226,30 +240,29 @@ def tells(*kinds: type, headed: bool = True, late: bool = False) -> Callable[[Te
     # If not ``headed``, such a turn stays under the last heading, whatever its round. If ``late``, it is told after the
     # votes of its round.
     def register(tell: Tell) -> Tell:
-        for name in dict.fromkeys(step_of(kind) for kind in kinds):
-            STEPS.setdefault(name, []).append(Step(kinds, tell, headed, late))
+        for kind in kinds:
+            KINDS.setdefault(step_of(kind), []).append(TurnKind(kind, tell, headed, late))
         return tell
 
     return register
 
 
 @lru_cache(maxsize=1)
-def registered() -> dict[str, list[Step]]:
-    """All steps of moot, from all files that declare some, and the steps that other packages have registered."""
+def all_kinds() -> dict[str, list[TurnKind]]:
+    """The kinds of turns of all steps of moot, and of the steps that other packages have registered."""
     for folder in FOLDERS:
         package = import_module(f"moot.nodes.{folder}")
         for found in pkgutil.iter_modules(package.__path__):
             import_module(f"{package.__name__}.{found.name}")
-    return STEPS
+    return KINDS
 
 
-def step_of_turn(turn: Turn) -> Step | None:
-    """The step whose turn this is; None if no registered step has such turns."""
-    name = turn["step"]
-    if found := next((step for step in STEPS.get(name, ()) if step.fits(turn)), None):
+def kind_of(turn: Turn) -> TurnKind | None:
+    """The kind of a turn; None if no registered step has such turns."""
+    if found := next((kind for kind in KINDS.get(turn["step"], ()) if kind.fits(turn)), None):
         return found
-    same = registered().get(name, [])
-    return next((step for fits in (Step.fits, Step.resembles) for step in same if fits(step, turn)), None)
+    same = all_kinds().get(turn["step"], [])
+    return next((kind for fits in (TurnKind.fits, TurnKind.resembles) for kind in same if fits(kind, turn)), None)
 
 
 # --- the JSON schema --------------------------------------------------------------------------------------------------
@@ -291,12 +304,9 @@ class FieldsByStep:
 
     def __get_pydantic_core_schema__(self, turn: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """The schema of a union, discriminated by step: the registered kinds, and turns of other steps."""
-        steps = {name: [kind for step in same for kind in step.kinds if step_of(kind) == name]
-                 for name, same in sorted(registered().items())}  # fmt: skip
-        fields: dict[str, Any] = {}
-        for kind in (kind for kinds in steps.values() for kind in kinds):
-            hints = get_type_hints(kind)
-            fields |= {name: NotRequired[hint] for name, hint in hints.items()}
+        steps = {name: [kind.fields for kind in same] for name, same in sorted(all_kinds().items())}
+        hints = [get_type_hints(kind) for kinds in steps.values() for kind in kinds]
+        fields: dict[str, Any] = {name: NotRequired[hint] for known in hints for name, hint in known.items()}
         unknown = Annotated[str, Field(json_schema_extra={"not": {"enum": [*steps]}})]
         fields |= get_type_hints(TurnBase) | {"step": unknown, "number": NotRequired[int]}
         other = _typed_dict("OtherTurn", "A turn of a step that moot's systems do not have.", fields, "ignore")

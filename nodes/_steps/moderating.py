@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from langchain_core.language_models import BaseChatModel
-from moot.core.errors import WorldError
-from moot.nodes._models.ledger import record_failed_call
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
-from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells
+from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells, with_reply
 from moot.nodes._steps.compare import answers_of
 from moot.nodes._steps.responding import without_unshown_evidence
 from moot.nodes._texts.answers import read_answer, same_answer
@@ -112,18 +110,16 @@ def moderate_node(prompt: str = PROMPT) -> Node:
         evidence = given_evidence(state["evidence"])
         turn: Turn = {**new_turn(state["rounds"], "moderator", "moderate"), "evidence_ids": [p["id"] for p in evidence]}
         speaker, answers = await run.speaker("moderator"), answers_of(state["turns"])
-        try:
-            reply = await moderate(state["claim"], state["task"], answers, speaker, evidence=evidence, prompt=prompt)
-        except WorldError as error:
-            return {
-                "turns": [{**turn, "preferred": None, "reason": None, "outcome": record_failed_call(error, run.ledger)}]
-            }
-        turn, preferred = without_unshown_evidence(turn, speaker.not_shown), reply.preferred
+        call = moderate(state["claim"], state["task"], answers, speaker, evidence=evidence, prompt=prompt)
+        turn = await with_reply(turn, ModeratorReply, call, run.ledger)
+        if turn["outcome"] != "ok":
+            return {"turns": [turn]}
+        preferred = turn["preferred"]
         given = [t["answer"] for t in answers if t.get("answer") is not None]
         if preferred is not None and not any(same_answer(state["task"], preferred, str(answer)) for answer in given):
             run.ledger.warn("new_answer", f"The moderator prefers {preferred!r}, an answer that no debater gave.")
         update: dict[str, Any] = {
-            "turns": [{**turn, "preferred": preferred, "reason": reply.reason, "outcome": "ok"}],
+            "turns": [without_unshown_evidence(turn, speaker.not_shown)],
             **recorded_round(state["rounds"], reason="no_preference" if preferred is None else "preferred"),
         }
         if preferred is not None:

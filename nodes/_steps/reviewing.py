@@ -7,13 +7,11 @@ from typing import Annotated, Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
-from moot.core.errors import WorldError
-from moot.nodes._models.ledger import record_failed_call
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState, DebateState
-from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells
+from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells, with_reply
 from moot.nodes._speakers.agents import AgentsSettings, active_agents, last_round
 from moot.nodes._speakers.turns import send_turn, speaker_declaration
 from moot.nodes._texts.replies import Reply, ScoreReply, Text
@@ -131,7 +129,7 @@ def review_node() -> Node:
     Reads: claim, task, debater, opponents, evidence, turns. Both fields are null if an external cause or a ceiling
     makes the call fail, or if no reply is usable. A `UserError` ends the debate.
     """
-    return _node(review, ("comment", "confidence"), REVIEW)
+    return _node(review, ReviewReply, REVIEW)
 
 
 def peer_score_node() -> Node:
@@ -140,21 +138,17 @@ def peer_score_node() -> Node:
     Reads: claim, task, debater, opponents, evidence, turns. ``score`` (from 0 to 1) is null if an external cause or a
     ceiling makes the call fail, or if no reply is usable. A `UserError` ends the debate.
     """
-    return _node(score_answer, ("score",), SCORE)
+    return _node(score_answer, ScoreReply, SCORE)
 
 
-def _node(ask: Any, fields: tuple[str, ...], prompt: str) -> Node:
-    """Writes ``fields`` of the reply of ``ask`` into the turn."""
+def _node(ask: Any, kind: type[Reply], prompt: str) -> Node:
+    """Writes the reply of ``ask`` into the turn."""
 
     async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
-        turn, speaker = state["turns"][0], await run.speaker_of(state["debater"])
-        claim, task, answer = state["claim"], state["task"], state["opponents"][0]
-        persona = state["debater"].get("persona")
-        try:
-            reply = await ask(claim, task, answer, speaker, evidence=state["evidence"], persona=persona)
-        except WorldError as error:
-            return {"turns": [{**turn, **dict.fromkeys(fields), "outcome": record_failed_call(error, run.ledger)}]}
-        return {"turns": [{**turn, **{field: getattr(reply, field) for field in fields}, "outcome": "ok"}]}
+        speaker, answer = await run.speaker_of(state["debater"]), state["opponents"][0]
+        shown = {"evidence": state["evidence"], "persona": state["debater"].get("persona")}
+        call = ask(state["claim"], state["task"], answer, speaker, **shown)
+        return {"turns": [await with_reply(state["turns"][0], kind, call, run.ledger)]}
 
     return Node(step, prompts=(prompt,))
 

@@ -7,13 +7,11 @@ from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.types import Send
-from moot.core.errors import WorldError
-from moot.nodes._models.ledger import record_failed_call
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState, DebateState
-from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells
+from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells, with_reply
 from moot.nodes._speakers.turns import send_turn
 from moot.nodes._texts.replies import SummaryReply
 from moot.nodes._texts.show import show_answers, show_claim
@@ -41,11 +39,10 @@ def tell_summary(turn: Turn, known: Known) -> Iterator[Said]:
 
 async def sum_up_round(
     claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = PROMPT
-) -> str:
+) -> SummaryReply:
     """A summary of a round's answers, for the next round: one call."""
     values = wording(task) | {"claim": show_claim(claim, task), "answers": show_answers(answers)}
-    reply = await as_speaker(model, "summariser").ask(prompt, values, SummaryReply)
-    return reply.summary
+    return await as_speaker(model, "summariser").ask(prompt, values, SummaryReply)
 
 
 def to_summariser(state: DebateState, answers: Sequence[Turn], name: str = "summariser") -> Send:
@@ -71,12 +68,9 @@ def summary_node(prompt: str = PROMPT) -> Node:
     """
 
     async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
-        turn, speaker = state["turns"][0], await run.speaker("summariser")
-        try:
-            summary = await sum_up_round(state["claim"], state["task"], state["opponents"], speaker, prompt)
-        except WorldError as error:
-            return {"turns": [{**turn, "summary": None, "outcome": record_failed_call(error, run.ledger)}]}
-        return {"turns": [{**turn, "summary": summary, "outcome": "ok"}]}
+        speaker = await run.speaker("summariser")
+        call = sum_up_round(state["claim"], state["task"], state["opponents"], speaker, prompt)
+        return {"turns": [await with_reply(state["turns"][0], SummaryReply, call, run.ledger)]}
 
     return Node(step, prompts=(prompt,))
 

@@ -88,7 +88,7 @@ def by_task(make: Callable[Concatenate[Task, P], R]) -> Callable[Concatenate[Tas
     """A function that makes a class of replies from a task, which is made once for tasks of the same form."""
 
     @lru_cache(maxsize=256)
-    def made(form: str, *args: P.args, **options: P.kwargs) -> R:
+    def made(form: str, *args: Any, **options: Any) -> R:
         return make(json.loads(form), *args, **options)
 
     @wraps(make)

@@ -28,13 +28,8 @@ from moot.graphs.tool_mad import ToolMadSettings
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._runtime.node import Node
-from moot.nodes._steps.score import (
-    answer_relevance,
-    answer_relevance_node,
-    faithfulness,
-    faithfulness_node,
-    faithfulness_score,
-)
+from moot.nodes._steps.faithfulness import faithfulness, faithfulness_node, faithfulness_score
+from moot.nodes._steps.relevance import answer_relevance, answer_relevance_node
 from moot.nodes._texts.task import make_task
 from moot.retrievers import Evidence, ReplyError, UserError, make_evidence, open_encoder
 

@@ -9,13 +9,13 @@ import pytest
 from moot.graphs import load_graph
 from moot.nodes._models.fake import draw
 from moot.nodes._runtime.state import VerdictOutput
-from moot.nodes._runtime.turns import registered, step_of
+from moot.nodes._runtime.turns import all_kinds, step_of
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import get_type_hints
 
 from tests.schemas import Validator
 
-ALL_KINDS = list(dict.fromkeys(kind for steps in registered().values() for step in steps for kind in step.kinds))
+ALL_KINDS = [kind.fields for kinds in all_kinds().values() for kind in kinds]
 OUTPUT = load_graph("tool_mad").graph.get_output_jsonschema()
 SCHEMA = Validator({"$defs": OUTPUT["$defs"], **OUTPUT["properties"]["turns"]})
 TURNS_READER: TypeAdapter[list[Any]] = TypeAdapter(get_type_hints(VerdictOutput, include_extras=True)["turns"])

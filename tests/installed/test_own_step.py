@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 from moot.nodes._runtime.state import ResultDocument
-from moot.nodes._runtime.turns import STEPS
+from moot.nodes._runtime.turns import KINDS
 from moot.transcript import Live, round_sections
 from moot.transcript.report.report import report
 from pydantic import TypeAdapter, ValidationError
@@ -89,7 +89,7 @@ DOUBT = {"match": "the `summary`", "fields": {"doubt": "The year is unsure.", "g
 def doubting(install: Install) -> Iterator[Any]:
     install("doubting", STEP, graph="doubting = doubting:graph")
     yield load_graph("doubting")
-    STEPS.pop("doubt")
+    KINDS.pop("doubt")
 
 
 async def debate(doubting: Any, start_stub: StartStub, *rules: dict[str, Any]) -> tuple[dict[str, Any], Any]:

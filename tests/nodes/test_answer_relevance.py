@@ -10,7 +10,8 @@ import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langgraph.runtime import Runtime
 from moot.graphs.tool_mad import ToolMadSettings
-from moot.nodes._steps.score import answer_relevance, answer_relevance_node, claim_to_compare, written_answer
+from moot.nodes._steps.relevance import answer_relevance, answer_relevance_node, claim_to_compare
+from moot.nodes._steps.score import written_answer
 from moot.nodes._texts.task import make_task
 from moot.retrievers import open_encoder
 from moot.retrievers._encoders import Encoder, Vector

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from moot.nodes._records.entries import Turn, Vote
 from moot.nodes._steps.compare import agreed_answer, answers_of, average_scores, group_answers
-from moot.nodes._steps.score import answer_is_stable, answer_relevance_score, average, faithfulness_score
+from moot.nodes._steps.faithfulness import faithfulness_score
+from moot.nodes._steps.score import answer_is_stable, average, mean_cosine
 from moot.nodes._texts.task import make_task
 
 from tests.each import each
@@ -46,7 +47,7 @@ def test_faithfulness_is_the_share_of_supported_statements(supported: list[bool]
 def test_answer_relevance_is_the_mean_cosine_of_claim_and_questions(
     claim: list[float], questions: list[list[float]], score: float | None
 ) -> None:
-    assert answer_relevance_score(claim, questions) == (None if score is None else pytest.approx(score))
+    assert mean_cosine(claim, questions) == (None if score is None else pytest.approx(score))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_answer_relevance_is_the_mean_cosine_of_claim_and_questions(
 )
 def test_vectors_that_are_zero_or_not_finite_are_refused(claim: list[float], questions: list[list[float]]) -> None:
     with pytest.raises(ValueError, match="zero or not finite"):
-        answer_relevance_score(claim, questions)
+        mean_cosine(claim, questions)
 
 
 @each(

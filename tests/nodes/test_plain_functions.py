@@ -20,16 +20,13 @@ from moot.nodes._records.entries import Turn
 from moot.nodes._records.reducers import merge_turns
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._speakers.single import SingleAgentSettings
+from moot.nodes._steps.faithfulness import faithfulness, faithfulness_node
 from moot.nodes._steps.judging import judge
 from moot.nodes._steps.moderating import moderate_node
 from moot.nodes._steps.query import formulate_query, query_node
+from moot.nodes._steps.relevance import answer_relevance
 from moot.nodes._steps.responding import respond
-from moot.nodes._steps.score import (
-    answer_relevance,
-    answer_relevance_score,
-    faithfulness,
-    faithfulness_node,
-)
+from moot.nodes._steps.score import mean_cosine
 from moot.nodes._texts.replies import QueryReply, reply_schema
 from moot.nodes._texts.task import make_task
 from moot.nodes._trial.panel import compile_record_node
@@ -128,10 +125,10 @@ async def test_answer_relevance_compares_n_questions_with_the_claim(n: int) -> N
     found = await answer_relevance(CLAIM, "SUPPORTS. So it is.", FAKE, encoder, n)
     assert len(found.questions) == n
     vectors = await encoder.embed([f"Is it true that {CLAIM}?", *found.questions])
-    assert found.score == answer_relevance_score(vectors[0], vectors[1:])
+    assert found.score == mean_cosine(vectors[0], vectors[1:])
     vectors = await encoder.embed([CLAIM, *found.questions])
     as_given = await answer_relevance(CLAIM, "SUPPORTS. So it is.", FAKE, encoder, n, claim_form="as_given")
-    assert as_given.score == answer_relevance_score(vectors[0], vectors[1:]) != found.score
+    assert as_given.score == mean_cosine(vectors[0], vectors[1:]) != found.score
 
 
 async def test_judge_returns_a_label_of_the_task() -> None:

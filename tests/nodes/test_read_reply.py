@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 from moot.nodes._models.reply_parsing import find_objects, read_reply
-from moot.nodes._steps.score import StatementsReply, questions_reply, verdicts_reply
+from moot.nodes._steps.faithfulness import StatementsReply, verdicts_reply
+from moot.nodes._steps.relevance import questions_reply
 from moot.nodes._texts.replies import QueryReply, Reply, answer_reply
 from moot.nodes._texts.task import make_task
 

@@ -10,8 +10,9 @@ import pytest
 from moot.graphs.tool_mad import ToolMadSettings, graph
 from moot.nodes._models.fake import draw
 from moot.nodes._steps.compare import SameReply
+from moot.nodes._steps.faithfulness import StatementsReply, verdicts_reply
+from moot.nodes._steps.relevance import questions_reply
 from moot.nodes._steps.retrieving import KeywordsReply
-from moot.nodes._steps.score import StatementsReply, questions_reply, verdicts_reply
 from moot.nodes._texts.replies import QueryReply, Reply, SummaryReply, answer_reply, reply_schema
 from moot.nodes._texts.task import make_task
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from moot.nodes._models.chat_models import ChatModel, open_chat_model
 from moot.nodes._models.speaker import Speaker
+from moot.nodes._steps.faithfulness import StatementsReply, verdicts_reply
+from moot.nodes._steps.relevance import questions_reply
 from moot.nodes._steps.reviewing import ReviewReply
-from moot.nodes._steps.score import StatementsReply, questions_reply, verdicts_reply
 from moot.nodes._texts.replies import QueryReply, Reply, ScoreReply, answer_reply, tight_schema
 from moot.nodes._texts.task import make_task
 

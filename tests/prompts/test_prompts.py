@@ -46,15 +46,16 @@ from moot.nodes._runtime.node import NodeContext
 from moot.nodes._runtime.turns import Citation
 from moot.nodes._steps.agreeing import all_agree
 from moot.nodes._steps.compare import same_meaning
+from moot.nodes._steps.faithfulness import StatementsReply, faithfulness
 from moot.nodes._steps.judging import judge
 from moot.nodes._steps.moderating import moderate
 from moot.nodes._steps.query import formulate_query
 from moot.nodes._steps.reader import summarise_debate
+from moot.nodes._steps.relevance import answer_relevance
 from moot.nodes._steps.responding import respond
 from moot.nodes._steps.retrieving import find_keywords, summarise_evidence
 from moot.nodes._steps.reviewing import review, score_answer
 from moot.nodes._steps.round_summary import sum_up_round
-from moot.nodes._steps.score import StatementsReply, answer_relevance, faithfulness
 from moot.nodes._steps.select import select_evidence
 from moot.nodes._steps.summarise import FinalReply, sum_up
 from moot.nodes._texts.demonstrations import demonstrations

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.graphs.tool_mad_consistency import ConsistencySettings, graph
-from moot.nodes._steps import score
+from moot.nodes._steps import consistency
 from moot.retrievers import UserError
 from moot.retrievers._cross_encoders import open_cross_encoder
 
@@ -76,7 +76,7 @@ async def test_a_cross_encoder_is_loaded_only_if_debaters_disagree_and_there_is_
         loaded.append(name)
         raise UserError("There is none.", kind="unknown_encoder")
 
-    monkeypatch.setattr(score, "open_cross_encoder", load)
+    monkeypatch.setattr(consistency, "open_cross_encoder", load)
     settings = ConsistencySettings.model_validate(
         {"models": MODELS, "embedder": "openai:stub-embedding", "cross_encoder": "none", "max_rounds": 1}
         | {"debaters": READERS}

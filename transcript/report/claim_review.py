@@ -19,17 +19,7 @@ RATINGS = {"ref": 1, "sup": 5}
 
 
 def claim_review(document: Mapping[str, Any], publisher: str, url: str) -> str:
-    """A debate's ClaimReview in JSON-LD.
-
-    Args:
-        document: the result document of a debate on a claim, with an answer.
-        publisher: the publisher of the review.
-        url: the address of the page that shows the review.
-
-    Raises:
-        UserError: the publisher is empty, the address is not a web address, the debate has no verdict, the debate is
-            not about a claim with labels as answers, or the document's parts are inconsistent.
-    """
+    """A debate's ClaimReview in JSON-LD."""
     check_publisher(publisher, url)
     with checked_parts():
         text = json.dumps(_review(document, publisher.strip(), url.strip()), ensure_ascii=False, indent=2)
@@ -37,11 +27,7 @@ def claim_review(document: Mapping[str, Any], publisher: str, url: str) -> str:
 
 
 def check_publisher(publisher: str, url: str) -> None:
-    """Checks the publisher of a ClaimReview, and the address of its page.
-
-    Raises:
-        UserError: the publisher is empty, or the address is not a web address.
-    """
+    """Checks the publisher of a ClaimReview, and the address of its page."""
     if not publisher.strip():
         raise UserError("A ClaimReview needs a `publisher` (as an option: --publisher NAME).", kind="bad_request")
     try:
@@ -58,11 +44,7 @@ def check_publisher(publisher: str, url: str) -> None:
 
 
 def _review(document: Mapping[str, Any], publisher: str, url: str) -> dict[str, Any]:
-    """The values of the ClaimReview.
-
-    Raises:
-        UserError: the debate has no verdict, or is not about a claim with labels as answers.
-    """
+    """The values of the ClaimReview."""
     task, answer = document["task"], document["answer"]
     if document["status"] != "done" or task is None or answer is None:
         raise UserError("This debate has no verdict, so it has no ClaimReview.", kind="bad_request")

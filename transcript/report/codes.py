@@ -68,10 +68,6 @@ def answer_kind(task: Mapping[str, Any] | None, answer: str | None) -> str:
 
     The kind is ``non`` if there is no answer or no task. The kinds ``sup``, ``ref``, ``nee`` and ``con`` are only for
     known labels of a task about a claim. For example, "supported" as an answer to a question has the kind ``text``.
-
-    Args:
-        task: the task of the debate; None if the debate was never opened.
-        answer: the answer; None if there is no answer.
     """
     if answer is None or task is None:
         return "non"
@@ -290,12 +286,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
 
 
 def words_for(group: str, code: str | None) -> str:
-    """A code in words. A code that is not in `CODES` is returned with spaces in place of underscores.
-
-    Args:
-        group: the group of the code, a key of `CODES`.
-        code: the code. None means the same as an empty code.
-    """
+    """A code in words. A code that is not in `CODES` is returned with spaces in place of underscores."""
     return CODES[group].get(code or "", (code or "").replace("_", " "))
 
 
@@ -307,9 +298,6 @@ def in_words(detail: str) -> str:
     """The text of an error or a warning, with labels in place of settings, and `source_words` in place of sources.
 
     Other codes do not change.
-
-    Args:
-        detail: the ``detail`` of an error or a warning of a document.
     """
     return CODE.sub(_code_in_words, detail)
 
@@ -360,9 +348,6 @@ def replaced_source_words(detail: str) -> tuple[str, str]:
     """A warning about a source that replaced another source, as words in bold and a sentence.
 
     If no pattern in `STAND_IN_WARNINGS` matches, the bold words are general, and the sentence is ``detail``.
-
-    Args:
-        detail: the ``detail`` of the warning.
     """
     for warned, lead, template in STAND_IN_WARNINGS:
         if found := re.fullmatch(warned, detail):

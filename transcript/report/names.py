@@ -25,11 +25,7 @@ ABOUT = {"plaintiff": "speaks for the claim", "defense": "speaks against the cla
 
 
 class Names:
-    """The names of the speakers in reports.
-
-    Args:
-        document: the result document.
-    """
+    """The names of the speakers in reports."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         settings = document["settings"]

@@ -56,14 +56,6 @@ def fill_first_page(
     Each row gets a first quote of each of its groups, then each row a second one, and so on. A row gets no more quotes
     once its next quotes do not fit on the page. Groups that are side by side are one row. The room is estimated from
     the length of the texts, because the reader's fonts are unknown.
-
-    Args:
-        claim: the report's headline.
-        verdict: the report's verdict.
-        warned: the warnings at the verdict, each as bold words and a sentence.
-        reasons: the paragraphs with the reasons.
-        beside: groups that are placed side by side.
-        below: the other groups, each in its own row.
     """
     room = HEIGHT - FRAME - _height(claim, CLAIM) - _height(f"{verdict.backing} {verdict.note}", BACKING)
     room -= sum(_height(" ".join(one), WARNING) + 2 for one in warned)
@@ -90,12 +82,6 @@ def record_fits(passages: Sequence[str], others: int, rows: int, record: Sequenc
     """Whether a report with its whole record has at most `MOST_PAGES` pages, as estimated from the length of its texts.
 
     Half a page is left for the gaps before texts that are not divided.
-
-    Args:
-        passages: the passages of the quoted sources.
-        others: the number of sources that are not quoted.
-        rows: the number of rows of the timeline.
-        record: the parts of the record. Their cards are printed in two columns.
     """
     height = LATER + SOURCE * (len(passages) + others) + ROW * rows + PART * len(record)
     height += sum(_height(one, PASSAGE) for one in passages)
@@ -109,13 +95,7 @@ def record_fits(passages: Sequence[str], others: int, rows: int, record: Sequenc
 
 
 def around_quotes(text: str, follows: bool, precedes: bool) -> tuple[str, str, str]:
-    """Divides a text between quotes: the words after a quote, the words far from quotes, and the words before a quote.
-
-    Args:
-        text: a part of a passage that is not quoted.
-        follows: a quote is before the text.
-        precedes: a quote is after the text.
-    """
+    """Divides a text between quotes: the words after a quote, those far from quotes, and those before a quote."""
     start = text.rfind(" ", 0, CONTEXT) if follows else 0
     end = text.find(" ", max(len(text) - CONTEXT, 0)) if precedes else len(text)
     if not (follows or precedes) or min(start, end) < 0 or end - start <= CONTEXT:

@@ -105,9 +105,6 @@ def timeline(document: Mapping[str, Any], names: Names) -> Timeline | None:
 
     Each agent has a row. If there are more than `MOST_ROWS` agents, or if an agent gave several samples, each answer
     has a row instead. Each decision has its own row.
-
-    Returns:
-        None if there are fewer than two answers and decisions in total.
     """
     said = [line for section in round_sections(document) for line in section.lines if line.said]
     told = [(document["turns"][line.turn], line.said) for line in said if line.turn is not None and line.said]

@@ -57,10 +57,6 @@ class Sources:
 
     The order is: pieces in ``first``, pieces that the verdict quotes, other quoted pieces, and all other pieces. Only
     verified quotes count.
-
-    Args:
-        document: the result document.
-        first: ids of the pieces that the report names first.
     """
 
     def __init__(self, document: Mapping[str, Any], first: Iterable[str] = ()) -> None:
@@ -126,11 +122,7 @@ class Sources:
         ]
 
     def numbered(self, text: str) -> list[tuple[str, int | None]]:
-        """Splits a text at the ids of sources.
-
-        Returns:
-            Pairs. For a text between ids: the text and None. For an id: an empty text and the source's number.
-        """
+        """Splits a text at the ids of sources."""
         if not self.pieces:
             return [(text, None)]
         parts: list[tuple[str, int | None]] = []
