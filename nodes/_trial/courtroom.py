@@ -18,12 +18,7 @@ from moot.nodes._models.speaker import affects_only_call
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._runtime.turns import (
-    Kind,
-    Said,
-    new_turn,
-    outcome_of,
-)
+from moot.nodes._runtime.turns import Kind, Said, new_turn, outcome_of
 from moot.nodes._speakers.turns import send_turn
 from moot.nodes._steps.responding import quote_check
 from moot.nodes._texts.labels import fold_label
@@ -77,18 +72,16 @@ def premises_of(turns: Iterable[Turn]) -> list[str]:
     return next((turn["premises"] or [] for turn in turns if turn["step"] == "premises"), [])
 
 
-def statements(turns: Iterable[Turn], last: int | None = None) -> list[Turn]:
+def statements(turns: Iterable[Turn]) -> list[Turn]:
     """The turns with a usable argument or testimony, in the order of their rounds.
 
     In each round, arguments come before testimonies, and the plaintiff's turn before the defense's.
 
     Args:
         turns: the turns of one or more debates.
-        last: how many of the last such turns to return; None for all.
     """
-    given = [turn for turn in turns if turn.get("argument") or turn.get("testimony")]
-    given.sort(key=lambda turn: (turn["round"], turn["step"] == "testify", SIDES.index(turn["side"] or "plaintiff")))
-    return given if last is None else given[max(0, len(given) - last) :]
+    given = (turn for turn in turns if turn.get("argument") or turn.get("testimony"))
+    return sorted(given, key=lambda t: (t["round"], t["step"] == "testify", SIDES.index(t["side"] or "plaintiff")))
 
 
 def to_debates(state: DebateState, debates: Mapping[str, str]) -> list[Send]:
@@ -133,7 +126,7 @@ def to_speaker(to: str, state: TrialState | DebateState, speaker: Mapping[str, A
     return send_turn(to, state, speaker, turn, **({"evidence": []} | known | more))  # type: ignore[arg-type]
 
 
-# --- the record -------------------------------------------------------------------------------------------------------
+# --- scores ----------------------------------------------------------------------------------------------------------
 
 SCORE_DECIMALS = 9
 """Decimal places to which weights, scores and their differences are rounded."""
@@ -142,6 +135,9 @@ SCORE_DECIMALS = 9
 def is_above(value: float, threshold: float) -> bool:
     """Whether a value is above a threshold, after their difference is rounded to `SCORE_DECIMALS`."""
     return round(value - threshold, SCORE_DECIMALS) > 0
+
+
+# --- the record -------------------------------------------------------------------------------------------------------
 
 
 def rank_by_weight(evidence: Iterable[Evidence]) -> list[Evidence]:

@@ -13,13 +13,7 @@ from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.budget import is_spent, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._runtime.turns import (
-    Known,
-    Said,
-    Started,
-    outcome_of,
-    tells,
-)
+from moot.nodes._runtime.turns import Known, Said, Started, outcome_of, tells
 from moot.nodes._steps.score import average
 from moot.nodes._texts.replies import Reply
 from moot.nodes._trial.courtroom import (
@@ -134,7 +128,7 @@ def reflect_node() -> Node:
     )
 
 
-# --- the critic and the court -----------------------------------------------------------------------------------------
+# --- the critic -------------------------------------------------------------------------------------------------------
 
 
 class SideScores(Reply):
@@ -194,32 +188,6 @@ def tell_critique(turn: Turn, known: Known) -> Iterator[Said]:
         yield Said("critique", "finds", f"still open: {still}")
 
 
-class ClosingReply(Reply):
-    """Whether the court closes the debate."""
-
-    reason: str
-    close: bool
-
-
-class Closing(Started):
-    """Whether the court closes the debate."""
-
-    step: Literal["close"]
-    close: bool | None
-    reason: str | None
-    outcome: str
-
-
-@tells(Closing)
-def tell_closing(turn: Turn, known: Known) -> Iterator[Said]:
-    """Whether the court closes the debate."""
-    if turn["close"] is None:
-        yield Said("close", "decides", outcome=outcome_of(turn))
-        return
-    found = f"to close the debate{_early_note(turn, known)}" if turn["close"] else "to go on"
-    yield Said("close", "decides", found, turn["reason"], "finding")
-
-
 def _early_note(turn: Turn, known: Known) -> str:
     """A note if a decision to end the debate has no effect in this round; empty otherwise."""
     if not known.settings.progressive_retrieval:
@@ -248,6 +216,35 @@ def critique_node() -> Node:
         return visible_exhibits(record, statements(state["turns"]), whole=settings.exhibits == "whole")
 
     return speaker_node("proclaim/critique", CritiqueReply, values, turn_starter("critic", "critique"), shown=shown)
+
+
+# --- the court --------------------------------------------------------------------------------------------------------
+
+
+class ClosingReply(Reply):
+    """Whether the court closes the debate."""
+
+    reason: str
+    close: bool
+
+
+class Closing(Started):
+    """Whether the court closes the debate."""
+
+    step: Literal["close"]
+    close: bool | None
+    reason: str | None
+    outcome: str
+
+
+@tells(Closing)
+def tell_closing(turn: Turn, known: Known) -> Iterator[Said]:
+    """Whether the court closes the debate."""
+    if turn["close"] is None:
+        yield Said("close", "decides", outcome=outcome_of(turn))
+        return
+    found = f"to close the debate{_early_note(turn, known)}" if turn["close"] else "to go on"
+    yield Said("close", "decides", found, turn["reason"], "finding")
 
 
 def may_close(state: TrialState, settings: TrialSettings) -> bool:

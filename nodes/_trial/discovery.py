@@ -7,8 +7,9 @@ results join the record.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Literal, NotRequired
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Literal, NamedTuple, NotRequired
 
 from langgraph.types import Send
 from moot.core.errors import BudgetExhausted, MootError
@@ -19,13 +20,7 @@ from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.budget import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._runtime.turns import (
-    Known,
-    Said,
-    Search,
-    Started,
-    tells,
-)
+from moot.nodes._runtime.turns import Known, Said, Search, Started, tells
 from moot.nodes._steps.retrieving import tell_empty_search
 from moot.nodes._steps.score import average, mean_cosine
 from moot.nodes._texts.replies import QueryReply, Reply, Text
@@ -81,25 +76,33 @@ def similarity(vector: Sequence[float], other: Sequence[float]) -> float:
     return round(1 - novelty(vector, [other]), SCORE_DECIMALS) + 0.0
 
 
-def is_new(novelty: float, least: float) -> bool:
-    """Whether a piece of this novelty is new: the novelty is at least ``least`` (PROClaim, section 2.4)."""
-    return not is_above(least, novelty)
+class Candidate(NamedTuple):
+    """A result of a side's search, before it is compared with the record."""
+
+    vector: Vector
+    similarity: float  # to the side's request
+    is_barred: bool = False  # known before the debate, but not admitted to it
+    was_discarded: bool = False  # after an earlier search
 
 
-def novelties(
-    candidates: Sequence[Vector],
-    pool: Sequence[Vector],
-    least: float = 0.20,
-    ruled_out: Collection[int] = (),
-    unfit: Collection[int] = (),
-) -> list[float]:
-    """The novelty of each candidate; a new one joins the pool, unless it is ``ruled_out`` (novelty 0) or ``unfit``."""
-    known, found = list(pool), []
-    for place, vector in enumerate(candidates):
-        found.append(0.0 if place in ruled_out else novelty(vector, known))
-        if is_new(found[-1], least) and place not in unfit and place not in ruled_out:
-            known.append(vector)
-    return found
+def rate(
+    candidates: Iterable[Candidate], record: Sequence[Vector], least_new: float = 0.20, least_similar: float = 0.20
+) -> list[tuple[float, bool]]:
+    """The novelty of each candidate, and whether it joins the record (PROClaim, section 2.4).
+
+    A candidate joins if it is new and fits its request; later candidates are compared with it, too. A barred one does
+    not join, and its novelty is 0. So is that of a discarded one that does not fit this request either.
+    """
+    known, rated = list(record), []
+    for one in candidates:
+        is_unfit = is_above(least_similar, one.similarity)
+        is_ruled_out = one.is_barred or (is_unfit and one.was_discarded)
+        new = 0.0 if is_ruled_out else novelty(one.vector, known)
+        joins = not is_ruled_out and not is_unfit and not is_above(least_new, new)
+        rated.append((new, joins))
+        if joins:
+            known.append(one.vector)
+    return rated
 
 
 def redundant_share(novelties: Sequence[float], similarity: float = 0.85) -> float | None:
@@ -338,28 +341,26 @@ def admit_node() -> Node:
             ended = [_with_end(_with_unknown_scores(turn), state["turns"], settings) for turn in turns]
             return {"turns": ended, "evidence": [_with_status(piece, joins=False) for piece in unjudged]}
         wanted = [vector for vector, turn in zip(request_vectors, turns, strict=True) for _ in turn["evidence_ids"]]
-        similarities = [similarity(*pair) for pair in zip(vectors, wanted, strict=False)]
-        # Evidence that was known before the debate, but not admitted to it, has the novelty 0 and does not join.
-        ruled_out = {place for place, piece in enumerate(found) if is_unadmitted(piece)}
-        least_similar, least_new = settings.min_request_similarity, settings.novelty_threshold
-        off_request = {place for place, value in enumerate(similarities) if is_above(least_similar, value)}
-        # Pieces that were discarded before and that also miss this request are not compared.
-        ruled_out |= {place for place in off_request if found[place].get("status") == "discarded"}
-        excluded = ruled_out | off_request
-        found_novelties = novelties(vectors[: len(found)], vectors[len(found) :], least_new, ruled_out, off_request)
-        joins = [is_new(value, least_new) and place not in excluded for place, value in enumerate(found_novelties)]
-        candidates = [*zip(found, found_novelties, similarities, joins, strict=True)]
+        candidates = [
+            Candidate(vector, similarity(vector, request), is_unadmitted(piece), piece.get("status") == "discarded")
+            for piece, vector, request in zip(found, vectors[: len(found)], wanted, strict=True)
+        ]
+        record = vectors[len(found) :]
+        ratings = rate(candidates, record, settings.novelty_threshold, settings.min_request_similarity)
+        rated = zip(found, candidates, ratings, strict=True)
         written: list[Turn] = []
         evidence: list[Evidence] = []
         for turn in turns:
-            own, candidates = candidates[: len(turn["evidence_ids"])], candidates[len(turn["evidence_ids"]) :]
-            evidence += [_with_findings(*candidate, turn) for candidate in own]
-            own_novelties = [novelty for _, novelty, _, _ in own]
-            redundancy = redundant_share(own_novelties, settings.redundant_similarity)
-            scores = {"novelty": average(own_novelties), "redundancy": redundancy}
-            scores |= {"request_similarity": average([value for _, _, value, _ in own])}
-            scores |= await _relevance(turn, [piece for piece, _, _, _ in own], run, encoder)
-            joined = [piece["id"] for piece, _, _, joins_in in own if joins_in]
+            own = [*islice(rated, len(turn["evidence_ids"]))]
+            evidence += [_with_rating(piece, new, one.similarity, joins, turn) for piece, one, (new, joins) in own]
+            novelties = [new for _, _, (new, _) in own]
+            scores = {
+                "novelty": average(novelties),
+                "redundancy": redundant_share(novelties, settings.redundant_similarity),
+                "request_similarity": average([one.similarity for _, one, _ in own]),
+                **await _relevance(turn, [piece for piece, _, _ in own], run, encoder),
+            }
+            joined = [piece["id"] for piece, _, (_, joins) in own if joins]
             written.append(_with_end({**turn, "joined": joined, "scores": scores}, state["turns"], settings))
         return {"turns": written, "evidence": evidence}
 
@@ -379,7 +380,7 @@ def _side_index(turn: Turn) -> int:
     return SIDES.index(turn["side"])
 
 
-def _with_findings(piece: Evidence, novelty: float, similarity: float, joins: bool, turn: Turn) -> Evidence:
+def _with_rating(piece: Evidence, novelty: float, similarity: float, joins: bool, turn: Turn) -> Evidence:
     """A piece with only this search, rated, in ``retrievals``; its status stays, unless it joins the record."""
     asked = {"agent": turn["agent"], "round": turn["round"], "query": turn["query"]}
     found = [r for r in piece["retrievals"] if asked.items() <= r.items()]

@@ -9,15 +9,7 @@ from langgraph.types import Send
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._runtime.turns import (
-    Citation,
-    Known,
-    Said,
-    Started,
-    new_turn,
-    outcome_of,
-    tells,
-)
+from moot.nodes._runtime.turns import Citation, Known, Said, Started, new_turn, outcome_of, tells
 from moot.nodes._texts.replies import Quote, Reply, Text
 from moot.nodes._trial.courtroom import (
     LONGEST_FIELD,
@@ -126,7 +118,7 @@ def show_reflection(flaws: Sequence[str], stance: str) -> str:
     return f"{heading}\n{as_data('reflection', chr(10).join(lines))}" if lines else ""
 
 
-# --- experts ----------------------------------------------------------------------------------------------------------
+# --- requests for experts ---------------------------------------------------------------------------------------------
 
 
 class ExpertRequestReply(Reply):
@@ -168,6 +160,47 @@ def tell_expert_request(turn: Turn, known: Known) -> Iterator[Said]:
         yield Said("needed", "wants", outcome=outcome_of(turn), who=side_name(turn))
 
 
+def to_expert_requests(to: str, state: TrialState) -> list[Send]:
+    """Builds the `Send`s that ask each side whether it requests an expert, with the record and the statements so far.
+
+    Args:
+        to: the node.
+        state: the state of the debate in court.
+    """
+    return [to_counsel(to, state, "request_expert", side) for side in SIDES]
+
+
+def request_expert_node() -> Node:
+    """Writes a side's decision on requesting an expert into the side's turn.
+
+    Reads: claim, task, phase, heard, turns and, if present, premises, rounds and debater.
+    """
+    return speaker_node(
+        "proclaim/request_expert",
+        ExpertRequestReply,
+        lambda state, settings: {
+            **case_of(state),
+            **side_of(state),
+            "statements": show_recent(state["heard"]),
+            "round": show_round(state, settings),
+        },
+    )
+
+
+# --- the ruling and the testimony -------------------------------------------------------------------------------------
+
+
+def turn_after_request(agent: str, step: str) -> Callable[[TrialState], Turn]:
+    """Makes a function that starts an agent's turn on a side's request, with the request's round, phase and side."""
+
+    def begin(state: TrialState) -> Turn:
+        asked = own_turn(state)
+        number = SIDES.index(asked["side"]) + 1
+        return new_turn(asked["round"], agent, step, number, phase=asked["phase"], side=asked["side"])
+
+    return begin
+
+
 class ExpertRulingReply(Reply):
     """Whether the court hears an expert."""
 
@@ -193,6 +226,28 @@ def tell_expert_ruling(turn: Turn, known: Known) -> Iterator[Said]:
         yield Said("granted", "rules", f"on {whose}", outcome=outcome_of(turn))
     else:
         yield Said("granted", "hears" if turn["granted"] else "refuses", whose, turn["reason"])
+
+
+def rule_on_expert_node() -> Node:
+    """Adds the court's turn with its ruling on a side's request for an expert.
+
+    Reads: claim, task, phase, heard, turns and, if present, premises, rounds and debater.
+    """
+
+    def values(state: TrialState, settings: TrialSettings) -> dict[str, str]:
+        asked = own_turn(state)
+        field = one_line(str(asked["expertise"]), LONGEST_FIELD)
+        request = f"By the {asked['side']}: an expert in {field}.\nReason: {asked['reason']}"
+        return {
+            **case_of(state),
+            "statements": show_recent(state["heard"]),
+            "request": as_data("request", request),
+            "round": show_round(state, settings),
+        }
+
+    return speaker_node(
+        "proclaim/rule_on_expert", ExpertRulingReply, values, turn_after_request("court", "rule_on_expert")
+    )
 
 
 class TestimonyReply(Reply):
@@ -221,55 +276,6 @@ def tell_testimony(turn: Turn, known: Known) -> Iterator[Said]:
     return tell_statement(turn, "testimony", "testifies", f"(called by the {turn['side']}, on {turn['expertise']}) ")
 
 
-def to_expert_requests(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s that ask each side whether it requests an expert, with the record and the statements so far.
-
-    Args:
-        to: the node.
-        state: the state of the debate in court.
-    """
-    return [to_counsel(to, state, "request_expert", side) for side in SIDES]
-
-
-def request_expert_node() -> Node:
-    """Writes a side's decision on requesting an expert into the side's turn.
-
-    Reads: claim, task, phase, heard, turns and, if present, premises, rounds and debater.
-    """
-    return speaker_node(
-        "proclaim/request_expert",
-        ExpertRequestReply,
-        lambda state, settings: {
-            **case_of(state),
-            **side_of(state),
-            "statements": show_recent(state["heard"]),
-            "round": show_round(state, settings),
-        },
-    )
-
-
-def rule_on_expert_node() -> Node:
-    """Adds the court's turn with its ruling on a side's request for an expert.
-
-    Reads: claim, task, phase, heard, turns and, if present, premises, rounds and debater.
-    """
-
-    def values(state: TrialState, settings: TrialSettings) -> dict[str, str]:
-        asked = own_turn(state)
-        field = one_line(str(asked["expertise"]), LONGEST_FIELD)
-        request = f"By the {asked['side']}: an expert in {field}.\nReason: {asked['reason']}"
-        return {
-            **case_of(state),
-            "statements": show_recent(state["heard"]),
-            "request": as_data("request", request),
-            "round": show_round(state, settings),
-        }
-
-    return speaker_node(
-        "proclaim/rule_on_expert", ExpertRulingReply, values, turn_after_request("court", "rule_on_expert")
-    )
-
-
 def testify_node() -> Node:
     """Adds the expert's turn with the testimony.
 
@@ -294,14 +300,3 @@ def testify_node() -> Node:
         lambda state: {**begin(state), "expertise": str(own_turn(state)["expertise"])},
         shown=exhibits_by_setting,
     )
-
-
-def turn_after_request(agent: str, step: str) -> Callable[[TrialState], Turn]:
-    """Makes a function that starts an agent's turn on a side's request, with the request's round, phase and side."""
-
-    def begin(state: TrialState) -> Turn:
-        asked = own_turn(state)
-        number = SIDES.index(asked["side"]) + 1
-        return new_turn(asked["round"], agent, step, number, phase=asked["phase"], side=asked["side"])
-
-    return begin

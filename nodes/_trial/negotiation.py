@@ -11,16 +11,7 @@ from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.budget import stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._runtime.turns import (
-    Known,
-    Said,
-    Search,
-    Started,
-    new_turn,
-    outcome_of,
-    piece_in_words,
-    tells,
-)
+from moot.nodes._runtime.turns import Known, Said, Search, Started, new_turn, outcome_of, piece_in_words, tells
 from moot.nodes._steps.compare import common_outcome
 from moot.nodes._steps.retrieving import tell_empty_search
 from moot.nodes._texts.replies import Reply, Text
@@ -48,23 +39,6 @@ from moot.retrievers import Evidence
 from moot.retrievers._evidence import GIVEN, Standing, active_evidence, given_evidence
 from pydantic import AfterValidator, Field
 
-# --- the weight of evidence -------------------------------------------------------------------------------------------
-
-
-def evidence_weight(relevance: float, credibility: float) -> float:
-    """The weight of a piece of evidence: relevance x credibility (PROClaim, Eq. 6), in [0, 1]."""
-    if not (0 <= relevance <= 1 and 0 <= credibility <= 1):
-        raise ValueError(f"relevance and credibility must be from 0 to 1, not {relevance} and {credibility}")
-    return round(relevance * credibility, SCORE_DECIMALS) + 0.0  # never -0.0
-
-
-def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> Standing:
-    """The ruling on a piece of evidence by its weight: admitted, disputed or discarded (PROClaim, section 2.3)."""
-    if is_above(weight, admitted):
-        return "admitted"
-    return "disputed" if is_above(weight, disputed) else "discarded"
-
-
 # --- premises and queries ---------------------------------------------------------------------------------------------
 
 POOLS = {
@@ -80,13 +54,6 @@ class PremisesReply(Reply):
     """The premises of a claim."""
 
     premises: Annotated[list[str], AfterValidator(unique_texts), Field(min_length=1)]
-
-
-class StanceQueriesReply(Reply):
-    """A query for evidence that speaks for a claim, and one for evidence that speaks against it."""
-
-    supporting_query: Text
-    challenging_query: Text
 
 
 class Premises(Started):
@@ -114,6 +81,13 @@ def premises_node() -> Node:
         lambda state, settings: case_of(state),
         turn_starter("miner", "premises", "negotiation"),
     )
+
+
+class StanceQueriesReply(Reply):
+    """A query for evidence that speaks for a claim, and one for evidence that speaks against it."""
+
+    supporting_query: Text
+    challenging_query: Text
 
 
 class StanceQueries(Started):
@@ -267,26 +241,6 @@ class ChallengesReply(Reply):
     challenges: Annotated[list[Challenge], Field(json_schema_extra={"minItems": 0})]
 
 
-def to_challengers(to: str, state: TrialState) -> list[Send]:
-    """Builds the `Send`s that make each side challenge the evidence that the other side found, and the given texts.
-
-    There is no `Send` for a side that has nothing to challenge.
-
-    Args:
-        to: the node.
-        state: the state of the negotiation.
-    """
-    sends = []
-    for side in SIDES:
-        theirs = {i for turn in state["turns"] if turn.get("pool") == OPPOSITE[side] for i in turn["evidence_ids"]}
-        theirs |= {piece["id"] for piece in given_evidence(state["evidence"])}
-        turn = new_turn(0, side, "challenge", phase="negotiation", side=side)
-        evidence = [piece for piece in active_evidence(state["evidence"]) if piece["id"] in theirs]
-        if evidence:
-            sends.append(to_speaker(to, state, {"name": side}, turn, evidence=evidence))
-    return sends
-
-
 class Challenges(Started):
     """A side's challenges to evidence."""
 
@@ -307,6 +261,26 @@ def tell_challenges(turn: Turn, known: Known) -> Iterator[Said]:
         yield Said("challenges", "challenges", piece, one["reason"])
 
 
+def to_challengers(to: str, state: TrialState) -> list[Send]:
+    """Builds the `Send`s that make each side challenge the evidence that the other side found, and the given texts.
+
+    There is no `Send` for a side that has nothing to challenge.
+
+    Args:
+        to: the node.
+        state: the state of the negotiation.
+    """
+    sends = []
+    for side in SIDES:
+        theirs = {i for turn in state["turns"] if turn.get("pool") == OPPOSITE[side] for i in turn["evidence_ids"]}
+        theirs |= {piece["id"] for piece in given_evidence(state["evidence"])}
+        turn = new_turn(0, side, "challenge", phase="negotiation", side=side)
+        evidence = [piece for piece in active_evidence(state["evidence"]) if piece["id"] in theirs]
+        if evidence:
+            sends.append(to_speaker(to, state, {"name": side}, turn, evidence=evidence))
+    return sends
+
+
 def challenge_node() -> Node:
     """Writes a counsel's challenges into the counsel's turn.
 
@@ -323,6 +297,14 @@ def challenge_node() -> Node:
     )
 
 
+def challenges_to(evidence_id: str, turns: Sequence[Turn]) -> list[str]:
+    """The reasons of the challenges to a piece of evidence, by sides that were shown this piece."""
+    challenges: list[Mapping[str, str]] = [
+        c for turn in turns if evidence_id in turn["evidence_ids"] for c in turn.get("challenges") or []
+    ]
+    return [c["reason"] for c in challenges if c["evidence_id"] == evidence_id]
+
+
 # --- admission --------------------------------------------------------------------------------------------------------
 
 ONE_CHALLENGE = "A challenge to this evidence. Check whether it is right, and weigh the evidence accordingly:"
@@ -331,12 +313,44 @@ SEVERAL_CHALLENGES = (
 )
 
 
+def evidence_weight(relevance: float, credibility: float) -> float:
+    """The weight of a piece of evidence: relevance x credibility (PROClaim, Eq. 6), in [0, 1]."""
+    if not (0 <= relevance <= 1 and 0 <= credibility <= 1):
+        raise ValueError(f"relevance and credibility must be from 0 to 1, not {relevance} and {credibility}")
+    return round(relevance * credibility, SCORE_DECIMALS) + 0.0  # never -0.0
+
+
+def ruling(weight: float, *, admitted: float = 0.5, disputed: float = 0.1) -> Standing:
+    """The ruling on a piece of evidence by its weight: admitted, disputed or discarded (PROClaim, section 2.3)."""
+    if is_above(weight, admitted):
+        return "admitted"
+    return "disputed" if is_above(weight, disputed) else "discarded"
+
+
 class AdmissibilityReply(Reply):
     """How relevant and credible a piece of evidence is."""
 
     reason: str
     relevance: Share
     credibility: Share
+
+
+class Weighing(Started):
+    """The weight of a piece of evidence."""
+
+    step: Literal["weigh"]
+    number: int
+    relevance: float | None
+    credibility: float | None
+    reason: str | None
+    outcome: str
+
+
+@tells(Weighing)
+def tell_weighing(turn: Turn, known: Known) -> Iterator[Said]:
+    """A piece that could not be weighed. The weights of the others are told with the rulings."""
+    if turn["relevance"] is None:
+        yield Said("relevance", "weighs", ", ".join(known.titles(turn["evidence_ids"])), outcome=outcome_of(turn))
 
 
 def to_arbiter(to: str, state: TrialState) -> list[Send]:
@@ -358,24 +372,6 @@ def to_arbiter(to: str, state: TrialState) -> list[Send]:
         )
         for number, piece in enumerate(active_evidence(state["evidence"]), 1)
     ]
-
-
-class Weighing(Started):
-    """The weight of a piece of evidence."""
-
-    step: Literal["weigh"]
-    number: int
-    relevance: float | None
-    credibility: float | None
-    reason: str | None
-    outcome: str
-
-
-@tells(Weighing)
-def tell_weighing(turn: Turn, known: Known) -> Iterator[Said]:
-    """A piece that could not be weighed. The weights of the others are told with the rulings."""
-    if turn["relevance"] is None:
-        yield Said("relevance", "weighs", ", ".join(known.titles(turn["evidence_ids"])), outcome=outcome_of(turn))
 
 
 def weigh_exhibit_node() -> Node:
@@ -401,14 +397,6 @@ def weigh_exhibit_node() -> Node:
         shown=all_exhibits,
         scores=lambda reply: {"weight": evidence_weight(reply.relevance, reply.credibility)},
     )
-
-
-def challenges_to(evidence_id: str, turns: Sequence[Turn]) -> list[str]:
-    """The reasons of the challenges to a piece of evidence, by sides that were shown this piece."""
-    challenges: list[Mapping[str, str]] = [
-        c for turn in turns if evidence_id in turn["evidence_ids"] for c in turn.get("challenges") or []
-    ]
-    return [c["reason"] for c in challenges if c["evidence_id"] == evidence_id]
 
 
 def rule_node() -> Node:

@@ -15,14 +15,7 @@ from moot.nodes._records.entries import CourtDebate, Task, Turn, Vote
 from moot.nodes._runtime.budget import Decision, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import DebateState, TrialState
-from moot.nodes._runtime.turns import (
-    Known,
-    Said,
-    Started,
-    new_turn,
-    outcome_of,
-    tells,
-)
+from moot.nodes._runtime.turns import Known, Said, Started, new_turn, outcome_of, tells
 from moot.nodes._speakers.turns import speaker_declaration
 from moot.nodes._steps.compare import common_outcome
 from moot.nodes._texts.answers import read_answer

@@ -18,7 +18,7 @@ from moot.nodes._trial.critique import (
     stop_reason,
     values_by_round,
 )
-from moot.nodes._trial.discovery import novelties, novelty, redundant_share, relevance_gain, retrieval_end
+from moot.nodes._trial.discovery import Candidate, novelty, rate, redundant_share, relevance_gain, retrieval_end
 from moot.nodes._trial.negotiation import evidence_weight, ruling
 from moot.nodes._trial.panel import panel_exhibits
 from moot.retrievers import Evidence, make_evidence
@@ -101,7 +101,8 @@ def test_thresholds_such_as_two_thirds_are_compared_without_rounding_errors() ->
     assert ruling(evidence_weight(2 / 3, 1), admitted=2 / 3) == "disputed"
     assert retrieval_end(2 / 3, 1, most_redundant=2 / 3) is None
     near = [2, math.sqrt(5)]
-    assert novelties([near, near], [[1, 0]], 1 / 3)[1] == 0  # the first candidate is new, so it joined the pool
+    # The first candidate is new, so it joined the record.
+    assert novelties([Candidate(near, 1)] * 2, [[1, 0]], 1 / 3)[1] == 0
 
 
 def test_evidence_is_ranked_by_weight() -> None:
@@ -123,6 +124,10 @@ def vector_at(degrees: float, length: float = 1) -> list[float]:
 
 
 COS_30 = math.sqrt(3) / 2
+
+
+def novelties(candidates: list[Candidate], record: list[Any], least_new: float = 0.20) -> list[float]:
+    return [new for new, _ in rate(candidates, record, least_new)]
 
 
 @pytest.mark.parametrize(
@@ -170,40 +175,48 @@ def test_novelty_never_rises_as_the_pool_grows(vector: list[float], pool: list[l
 def test_a_novelty_equal_to_the_threshold_counts_as_new(angle: float, known_length: float, length: float) -> None:
     """Evidence is not redundant if its similarity equals the threshold for redundancy."""
     known, found = vector_at(angle, known_length), vector_at(angle + math.degrees(math.acos(0.8)), length)
-    assert novelties([found, found], [known]) == [0.2, 0]
+    assert novelties([Candidate(found, 1)] * 2, [known]) == [0.2, 0]
     found = vector_at(angle + math.degrees(math.acos(0.85)), length)
-    assert novelties([found, found], [known]) == [0.15, 0.15]
+    assert novelties([Candidate(found, 1)] * 2, [known]) == [0.15, 0.15]
     assert redundant_share([0.15, novelty(found, [known])]) == 0  # the similarity 0.85 equals the threshold
 
 
-def test_candidates_are_compared_with_the_pool_and_earlier_new_candidates() -> None:
-    candidates = [vector_at(0), vector_at(30), vector_at(60), vector_at(90), vector_at(0)]
-    assert novelties(candidates, []) == pytest.approx([1, 1 - COS_30, 0.5, 1 - COS_30, 0])
-    assert novelties(candidates, [vector_at(180)]) == pytest.approx([2, 1 - COS_30, 0.5, 1 - COS_30, 0])
-    assert novelties(candidates, [], ruled_out=[0]) == pytest.approx([0, 1, 1 - COS_30, 0.5, 1 - COS_30])
-    assert novelties(candidates, [], unfit=[0]) == pytest.approx([1, 1, 1 - COS_30, 0.5, 1 - COS_30])
-    assert novelties(candidates, [], 0.13) == pytest.approx([1, *[1 - COS_30] * 3, 0])
-    assert novelties([], [vector_at(0)]) == []
+def test_candidates_are_compared_with_the_record_and_with_earlier_candidates_that_joined() -> None:
+    candidates = [Candidate(vector_at(degrees), 1) for degrees in (0, 30, 60, 90, 0)]
+    first, *others = candidates
+    near = 1 - COS_30
+    assert novelties(candidates, []) == pytest.approx([1, near, 0.5, near, 0])
+    assert novelties(candidates, [vector_at(180)]) == pytest.approx([2, near, 0.5, near, 0])
+    assert novelties([first._replace(is_barred=True), *others], []) == pytest.approx([0, 1, near, 0.5, near])
+    assert novelties([first._replace(similarity=0.1), *others], []) == pytest.approx([1, 1, near, 0.5, near])
+    assert novelties(candidates, [], 0.13) == pytest.approx([1, near, near, near, 0])
+    assert rate([], [vector_at(0)]) == []
 
 
-def test_novelties_does_not_modify_its_arguments() -> None:
-    candidates, pool = [vector_at(0), vector_at(90)], [vector_at(180)]
-    novelties(candidates, pool)
-    assert (candidates, pool) == ([vector_at(0), vector_at(90)], [vector_at(180)])
+def test_a_candidate_joins_the_record_if_it_is_new_and_fits_its_request() -> None:
+    """A candidate that was discarded before may join with another request; a barred one never does."""
+    new = Candidate(vector_at(0), 0.2)
+    joins = [new, new._replace(was_discarded=True)]
+    stays_out = [new._replace(similarity=0.19), new._replace(is_barred=True)]
+    assert [rate([one], []) for one in joins] == [[(1, True)]] * 2
+    assert [rate([one], []) for one in stays_out] == [[(1, False)], [(0, False)]]
+    assert rate([new._replace(similarity=0.19, was_discarded=True)], []) == [(0, False)]
+    [(value, joins_in)] = rate([new], [vector_at(30)])
+    assert value == pytest.approx(1 - COS_30)
+    assert not joins_in
 
 
-INDICES = st.sets(st.integers(0, 5))
-
-
-@given(st.lists(VECTORS, max_size=6), st.lists(VECTORS, max_size=3), INDICES, INDICES)
-def test_novelties_agree_with_novelty_computed_for_each_candidate(
-    candidates: list[list[float]], pool: list[list[float]], ruled_out: set[int], unfit: set[int]
-) -> None:
-    found = novelties(candidates, pool, ruled_out=ruled_out, unfit=unfit)
-    joined = list(pool)
-    for place, (vector, value) in enumerate(zip(candidates, found, strict=True)):
-        assert value == (0 if place in ruled_out else novelty(vector, joined))
-        joined += [vector] if value >= 0.20 and place not in ruled_out | unfit else []
+@given(st.lists(st.builds(Candidate, VECTORS, st.floats(-1, 1), st.booleans(), st.booleans()), max_size=6))
+def test_ratings_agree_with_novelty_computed_for_each_candidate(candidates: list[Candidate]) -> None:
+    record: list[Any] = [[1, 0, 0]]
+    joined = list(record)
+    for one, (value, joins) in zip(candidates, rate(candidates, record), strict=True):
+        unfit = round(0.20 - one.similarity, 9) > 0
+        ruled_out = one.is_barred or (unfit and one.was_discarded)
+        assert value == (0 if ruled_out else novelty(one.vector, joined))
+        assert joins == (value >= 0.20 and not ruled_out and not unfit)
+        joined += [one.vector] if joins else []
+    assert record == [[1, 0, 0]]
 
 
 # --- the end of retrieval -------------------------------------------------------------------------------------------

@@ -10,11 +10,7 @@ from moot.core.errors import UserError
 from moot.nodes._records.entries import Task
 from moot.nodes._texts.labels import FALSE, OPEN, TRUE
 from moot.nodes._texts.task import TASKS, make_task
-from moot.nodes._trial.confidence import (
-    QUALITIES,
-    VERDICTS,
-    Verdict,
-)
+from moot.nodes._trial.confidence import QUALITIES, VERDICTS, Verdict
 from moot.nodes._trial.critique import CritiqueReply, ReflectionReply
 from moot.nodes._trial.negotiation import AdmissibilityReply, PremisesReply
 from moot.nodes._trial.panel import ConsistencyReply, JudgementReply, answer_for, verdict_labels
