@@ -194,18 +194,18 @@ def _list_entries(since: str) -> Any:
     documents = {stem[-32:] for stem in stems}
     store = existing_store()
     undocumented = {
-        f"{id_time_at(started)}-{id}": (id, status)
-        for id, status, started in (store.outline() if store else [])
-        if id not in documents and status != "done"
+        f"{id_time_at(row.started)}-{row.id}": row
+        for row in (store.outline() if store else [])
+        if row.id not in documents and row.status != "done"
     }
     for stem in sorted({*stems, *undocumented}, reverse=True):
         if stem[:8] < since:
             return
         if stem not in undocumented:
             yield debates.entry(stem)
-        elif store and (row := store.run(undocumented[stem][0])):
+        elif store and (row := store.run(undocumented[stem].id)):
             user = {"user": row.person} if row.person else {}
-            yield {**undocumented_entry(row), "status": undocumented[stem][1], **user}
+            yield {**undocumented_entry(row), "status": undocumented[stem].status, **user}
 
 
 def _add_users(entries: list[dict[str, Any]]) -> None:

@@ -27,38 +27,15 @@ from dataclasses import dataclass
 from functools import partial, wraps
 from itertools import islice
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
+import sqlalchemy as sa
 from filelock import FileLock
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.fingerprints import Kind, Status, as_json, fingerprint_of, moot_version, new_id
 from moot.core.home import make_private, moot_home, private_folder
 from moot.core.redaction import Keys, environment_keys, hide_secrets, redact
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    ColumnElement,
-    Connection,
-    Engine,
-    Float,
-    ForeignKey,
-    LargeBinary,
-    MetaData,
-    StaticPool,
-    Table,
-    Text,
-    create_engine,
-    delete,
-    event,
-    func,
-    insert,
-    or_,
-    select,
-    true,
-    update,
-)
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, Dialect
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -81,43 +58,43 @@ SPENT = ("tokens", "usd", "calls")
 AT_ONCE = 500
 """Maximum number of values in a condition of a query."""
 
-tables = MetaData()
-runs = Table(
+tables = sa.MetaData()
+runs = sa.Table(
     "runs",
     tables,
-    Column("id", Text, primary_key=True),
-    Column("fingerprint", Text, nullable=False, index=True),
-    Column("version", Text, nullable=False),
-    Column("graph", Text, nullable=False),
-    Column("input", Text, nullable=False),
-    Column("settings", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("started", Float(53), nullable=False, index=True),
-    Column("updated", Float(53), nullable=False, index=True),
-    Column("owner", Text),
-    Column("pid", BigInteger),
-    Column("document", Text),
-    Column("note", Text),
-    Column("idempotency_key", Text, unique=True),
-    Column("person", Text, index=True),
-    Column("thread", Text, index=True),
-    Column("server_run", Text),
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("fingerprint", sa.Text, nullable=False, index=True),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("graph", sa.Text, nullable=False),
+    sa.Column("input", sa.Text, nullable=False),
+    sa.Column("settings", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("started", sa.Float(53), nullable=False, index=True),
+    sa.Column("updated", sa.Float(53), nullable=False, index=True),
+    sa.Column("owner", sa.Text),
+    sa.Column("pid", sa.BigInteger),
+    sa.Column("document", sa.Text),
+    sa.Column("note", sa.Text),
+    sa.Column("idempotency_key", sa.Text, unique=True),
+    sa.Column("person", sa.Text, index=True),
+    sa.Column("thread", sa.Text, index=True),
+    sa.Column("server_run", sa.Text),
 )
-replies = Table(
+replies = sa.Table(
     "replies",
     tables,
-    Column("run", Text, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
-    Column("key", Text, primary_key=True, index=True),
-    Column("kind", Text, nullable=False),
-    Column("about", Text, nullable=False),
-    Column("value", LargeBinary),
-    Column("failed", Boolean, nullable=False),
+    sa.Column("run", sa.Text, sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True, index=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("about", sa.Text, nullable=False),
+    sa.Column("value", sa.LargeBinary),
+    sa.Column("failed", sa.Boolean, nullable=False),
     *(
-        Column(f"{of}_{name}", Float(53), nullable=False)
+        sa.Column(f"{of}_{name}", sa.Float(53), nullable=False)
         for of in ("paid", "sent")
         for name in ("tokens", "usd", "calls")
     ),
-    Column("created", Float(53), nullable=False),
+    sa.Column("created", sa.Float(53), nullable=False),
 )
 
 
@@ -165,6 +142,15 @@ class Run:
     def served(self) -> tuple[str, str] | None:
         """The thread and the run in which a server runs it; None if it has not run on a server."""
         return (self.thread, self.server_run or "") if self.thread else None
+
+
+class Outline(NamedTuple):
+    """What lists need of a run."""
+
+    id: str
+    status: Status
+    started: float
+    thread: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +215,7 @@ def unpack(packed: bytes) -> Any:
 # --- the store --------------------------------------------------------------------------------------------------------
 
 
-def transaction(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
+def transaction(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Concatenate[S, P], T]:
     """Makes a method run in a transaction, whose connection is the method's first argument."""
 
     @wraps(method)
@@ -239,7 +225,7 @@ def transaction(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[
     return run
 
 
-def lookup(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
+def lookup(method: Callable[Concatenate[S, sa.Connection, P], T]) -> Callable[Concatenate[S, P], T]:
     """The same as `transaction`, for a method that only reads, and for whose answer somebody may wait."""
 
     @wraps(method)
@@ -258,7 +244,7 @@ class Store:
     """Whether the store decides who may run a debate. If not, a queue does."""
     days: float | None = None
     """The number of days after which `begin` removes replies; None: whoever runs the database removes them."""
-    listed: ColumnElement[bool] = true()
+    listed: sa.ColumnElement[bool] = sa.true()
     """The runs that `outline` lists."""
     store_reply: Any
     """The statement that stores a reply; see `upsert`."""
@@ -268,11 +254,11 @@ class Store:
         self._thread = ThreadPoolExecutor(1, "moot-store")
         self._keys: Keys = ()
 
-    def do(self, job: Callable[[Connection], T], *, is_lookup: bool = False) -> T:
+    def do(self, job: Callable[[sa.Connection], T], *, is_lookup: bool = False) -> T:
         """Runs a job in a transaction."""
         raise NotImplementedError
 
-    def living(self, connection: Connection) -> Callable[[Any], bool]:
+    def living(self, connection: sa.Connection) -> Callable[[Any], bool]:
         """Returns a function that tells whether somebody runs a debate whose row says ``running``."""
         raise NotImplementedError
 
@@ -305,30 +291,18 @@ class Store:
     @transaction
     def begin(
         self,
-        connection: Connection,
+        connection: sa.Connection,
         graph: str,
         input: Any,
         settings: Any,
         *,
-        adopt: bool = True,
+        adopt: bool = True,  # whether to resume the newest unfinished run like it, if there is no id and no key
         id: str | None = None,
-        idempotency_key: str | None = None,
-        person: str | None = None,
-        server_run: str | None = None,
+        idempotency_key: str | None = None,  # equal requests with the same key share one run
+        person: str | None = None,  # the user who owns the run; other users' runs are not found
+        server_run: str | None = None,  # the same one may begin again, if its worker was lost
     ) -> RunStart:
-        """Records a run before its first call, or resumes one: that with the id or the key, or the newest like it.
-
-        Args:
-            connection: the transaction.
-            graph: the system's name.
-            input: the input, as JSON.
-            settings: the settings, as JSON; secrets in them are hidden.
-            adopt: whether to resume the newest unfinished run like it; without effect if an id or a key is given.
-            id: the run's id.
-            idempotency_key: equal requests with the same key share one run.
-            person: the user who owns the run; other users' runs are not found.
-            server_run: the id of the server's run; the same run may begin again if its worker was lost.
-        """
+        """Records a run before its first call, or resumes one: that with the id or the key, or the newest like it."""
         self._keys, fingerprint, now = environment_keys(), fingerprint_of(graph, input, settings), time.time()
         self.lock(connection, idempotency_key or id or fingerprint)
         row = self._existing(connection, id, idempotency_key, fingerprint if adopt else None)
@@ -339,7 +313,7 @@ class Store:
         if row is None:
             stored |= {"id": id or new_id(), "fingerprint": fingerprint, "version": moot_version(), "graph": graph}
             stored |= {"input": redact(as_json(input), self._keys), "started": now, "person": person}
-            connection.execute(insert(runs).values(**stored, idempotency_key=idempotency_key))
+            connection.execute(sa.insert(runs).values(**stored, idempotency_key=idempotency_key))
             return RunStart(stored["id"], resumed=False)
         if row.person != person:
             raise UserError("There is no such debate.", kind="missing_file")
@@ -362,24 +336,24 @@ class Store:
             )
         if again and status in ENDED:  # the worker was lost before the server knew this status
             return RunStart(row.id, resumed=True)
-        connection.execute(update(runs).where(runs.c.id == row.id).values(**stored))
+        connection.execute(sa.update(runs).where(runs.c.id == row.id).values(**stored))
         return RunStart(row.id, resumed=again or status != "done")
 
-    def lock(self, connection: Connection, name: str) -> None:
+    def lock(self, connection: sa.Connection, name: str) -> None:
         """Lets other transactions with this name wait; SQLite's let all others wait."""
 
     def _existing(
-        self, connection: Connection, id: str | None, idempotency_key: str | None, fingerprint: str | None
+        self, connection: sa.Connection, id: str | None, idempotency_key: str | None, fingerprint: str | None
     ) -> Any | None:
         """The run with an id or an idempotency key; without both, the newest unfinished one with the fingerprint."""
         for column, value in ((runs.c.id, id), (runs.c.idempotency_key, idempotency_key)):
-            if value is not None and (row := connection.execute(select(runs).where(column == value)).first()):
+            if value is not None and (row := connection.execute(sa.select(runs).where(column == value)).first()):
                 return row
         if id is not None or idempotency_key is not None or fingerprint is None:
             return None
         is_alive = self.living(connection)
         found = connection.execute(
-            select(runs)
+            sa.select(runs)
             .where(runs.c.fingerprint == fingerprint, runs.c.status.in_(("interrupted", "failed", "running")))
             .order_by(runs.c.started.desc())
         )
@@ -392,7 +366,7 @@ class Store:
     @transaction
     def end(
         self,
-        connection: Connection,
+        connection: sa.Connection,
         id: str,
         status: Status,
         document: str | None = None,
@@ -402,9 +376,9 @@ class Store:
         # ``done`` is final. A process that lost the run to another one can only say that it has ended.
         may_end = runs.c.owner == self.owner
         if status in ENDED:
-            may_end = or_(may_end, runs.c.status != "done")
+            may_end = sa.or_(may_end, runs.c.status != "done")
         more = {name: value for name, value in (("document", document), ("note", note)) if value is not None}
-        ended = update(runs).where(runs.c.id == id, may_end)
+        ended = sa.update(runs).where(runs.c.id == id, may_end)
         connection.execute(ended.values(status=status, owner=None, updated=time.time(), **more))
 
     def run(self, id: str) -> Run | None:
@@ -414,25 +388,25 @@ class Store:
     @lookup
     def runs(
         self,
-        connection: Connection,
+        connection: sa.Connection,
         *,
         id: str | None = None,
         idempotency_key: str | None = None,
+        thread: str | None = None,
         status: Status | None = None,
         graph: str | None = None,
         text: str | None = None,
         limit: int | None = None,
     ) -> list[Run]:
         """Runs, newest first, by the beginning of their id and a text in their input (any ASCII case)."""
-        query = select(runs).order_by(runs.c.started.desc(), runs.c.id)
+        query = sa.select(runs).order_by(runs.c.started.desc(), runs.c.id)
         if id is not None:
             query = query.where(runs.c.id >= id, runs.c.id < f"{id}g")  # "g" sorts after all hexadecimal digits
-        if idempotency_key is not None:
-            query = query.where(runs.c.idempotency_key == idempotency_key)
         if status is not None:
             query = query.where(runs.c.status.in_({status, "running"} if status == "interrupted" else {status}))
-        if graph is not None:
-            query = query.where(runs.c.graph == graph)
+        for name, value in (("idempotency_key", idempotency_key), ("thread", thread), ("graph", graph)):
+            if value is not None:
+                query = query.where(runs.c[name] == value)
         if text:
             query = query.where(runs.c.input.icontains(as_json(text)[1:-1], autoescape=True))
         is_alive = self.living(connection)
@@ -443,90 +417,81 @@ class Store:
         counted = self._count(connection, [row.id for row, _ in found])
         return [_run(row, actual, *counted.get(row.id, (0, 0))) for row, actual in found]
 
-    def _count(self, connection: Connection, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    def _count(self, connection: sa.Connection, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
         """The number of replies and of calls of runs."""
         is_call = (replies.c.kind == "chat") & ~replies.c.failed
-        counts = select(replies.c.run, func.count(), func.count().filter(is_call)).group_by(replies.c.run)
+        counts = sa.select(replies.c.run, sa.func.count(), sa.func.count().filter(is_call)).group_by(replies.c.run)
         found = (connection.execute(counts.where(replies.c.run.in_(some))) for some in _in_parts(ids))
         return {run: (count, calls) for rows in found for run, count, calls in rows}
 
     @lookup
-    def outline(self, connection: Connection, person: str | None = None) -> list[tuple[str, Status, float]]:
-        """The id, status and start time of runs (of this person), newest first; faster than `runs`."""
-        query = select(runs.c.id, runs.c.status, runs.c.owner, runs.c.started).where(self.listed)
+    def outline(self, connection: sa.Connection, person: str | None = None) -> list[Outline]:
+        """What lists need of runs (of this person), newest first; faster than `runs`."""
+        query = sa.select(runs.c.id, runs.c.status, runs.c.started, runs.c.thread, runs.c.owner).where(self.listed)
         if person is not None:
             query = query.where(runs.c.person == person)
         is_alive = self.living(connection)
         found = connection.execute(query.order_by(runs.c.started.desc(), runs.c.id)).all()
-        return [(row.id, self._status(row, is_alive), row.started) for row in found]
+        return [Outline(row.id, self._status(row, is_alive), row.started, row.thread) for row in found]
 
     @transaction
-    def record_thread(self, connection: Connection, id: str, thread: str, server_run: str) -> None:
+    def record_thread(self, connection: sa.Connection, id: str, thread: str, server_run: str) -> None:
         """Records the thread and the run in which the server runs a debate."""
-        connection.execute(update(runs).where(runs.c.id == id).values(thread=thread, server_run=server_run))
+        connection.execute(sa.update(runs).where(runs.c.id == id).values(thread=thread, server_run=server_run))
 
     @lookup
-    def threads(self, connection: Connection, thread: str | None = None) -> dict[str, tuple[str, str]]:
-        """The thread and the server's run of each debate that ran on a server (in this thread), newest first."""
-        if "\0" in (thread or ""):  # Postgres would refuse this character with an error
-            return {}
-        query = select(runs.c.id, runs.c.thread, runs.c.server_run).order_by(runs.c.started.desc())
-        query = query.where(runs.c.thread.is_not(None) if thread is None else runs.c.thread == thread)
-        return {id: (thread, run or "") for id, thread, run in connection.execute(query)}
-
-    @lookup
-    def spending_of(self, connection: Connection, ids: Sequence[str]) -> dict[str, Spent]:
+    def spending_of(self, connection: sa.Connection, ids: Sequence[str]) -> dict[str, Spent]:
         """What each run with replies has spent, by id, including requests without a reply."""
-        sums = (func.sum(replies.c[f"paid_{name}"] + replies.c[f"sent_{name}"]) for name in SPENT)
-        query = select(replies.c.run, *sums).group_by(replies.c.run)
+        sums = (sa.func.sum(replies.c[f"paid_{name}"] + replies.c[f"sent_{name}"]) for name in SPENT)
+        query = sa.select(replies.c.run, *sums).group_by(replies.c.run)
         found = (connection.execute(query.where(replies.c.run.in_(some))) for some in _in_parts(ids))
         return {run: (tokens, usd, calls) for rows in found for run, tokens, usd, calls in rows}
 
     @transaction
-    def delete(self, connection: Connection, id: str, *, only_replies: bool = False) -> None:
+    def delete(self, connection: sa.Connection, id: str, *, only_replies: bool = False) -> None:
         """Removes a run's replies and, unless ``only_replies``, the run."""
         self._delete(connection, id, only_replies=only_replies)
 
-    def _delete(self, connection: Connection, id: str, *, only_replies: bool) -> None:
-        connection.execute(delete(replies).where(replies.c.run == id))
+    def _delete(self, connection: sa.Connection, id: str, *, only_replies: bool) -> None:
+        connection.execute(sa.delete(replies).where(replies.c.run == id))
         if not only_replies:
-            connection.execute(delete(runs).where(runs.c.id == id))
+            connection.execute(sa.delete(runs).where(runs.c.id == id))
 
     @transaction
-    def prune(self, connection: Connection, days: float = DAYS) -> int:
+    def prune(self, connection: sa.Connection, days: float = DAYS) -> int:
         """Removes the replies of runs that have not changed for some days, and runs without a document; returns how
         many runs lost something.
         """
         return self._prune(connection, days)
 
-    def _prune(self, connection: Connection, days: float) -> int:
-        loses = runs.c.document.is_(None) | select(replies.c.run).where(replies.c.run == runs.c.id).exists()
-        query = select(runs).where(runs.c.updated <= time.time() - days * 86400, loses)
+    def _prune(self, connection: sa.Connection, days: float) -> int:
+        loses = runs.c.document.is_(None) | sa.select(replies.c.run).where(replies.c.run == runs.c.id).exists()
+        query = sa.select(runs).where(runs.c.updated <= time.time() - days * 86400, loses)
         is_alive = self.living(connection)
         old = [row for row in connection.execute(query) if self._status(row, is_alive) != "running"]
         for some in _in_parts([row.id for row in old]):
-            connection.execute(delete(replies).where(replies.c.run.in_(some)))
-            connection.execute(delete(runs).where(runs.c.id.in_(some), runs.c.document.is_(None)))
+            connection.execute(sa.delete(replies).where(replies.c.run.in_(some)))
+            connection.execute(sa.delete(runs).where(runs.c.id.in_(some), runs.c.document.is_(None)))
         return len(old)
 
     # --- replies ------------------------------------------------------------------------------------------------------
 
     @transaction
-    def replies(self, connection: Connection, run: str) -> dict[str, Reply]:
+    def replies(self, connection: sa.Connection, run: str) -> dict[str, Reply]:
         """The replies and failures of a run, by key, in the order in which they were stored."""
         found = connection.execute(
-            select(replies).where(replies.c.run == run).order_by(replies.c.created, replies.c.key)
+            sa.select(replies).where(replies.c.run == run).order_by(replies.c.created, replies.c.key)
         )
         return {row.key: _reply(row) for row in found}
 
     @transaction
     def find(
-        self, connection: Connection, keys: Sequence[str], prefer: str, *, failed: bool = True
+        self, connection: sa.Connection, keys: Sequence[str], prefer: str, *, failed: bool = True
     ) -> dict[str, Reply]:
         """The newest replies for keys, of the run ``prefer`` or else of any; with ``failed``, also failures."""
         found: dict[str, Reply] = {}
         for some in _in_parts(keys):
-            query = select(replies).where(replies.c.key.in_(some))
+            query = sa.select(replies).where(replies.c.key.in_(some))
             if not failed:
                 query = query.where(~replies.c.failed)
             best = (replies.c.run == prefer).desc(), replies.c.created.desc()
@@ -535,12 +500,12 @@ class Store:
         return found
 
     @transaction
-    def keep(self, connection: Connection, kept: Sequence[tuple[Reply, Any]]) -> None:
+    def keep(self, connection: sa.Connection, kept: Sequence[tuple[Reply, Any]]) -> None:
         """Stores replies, each with its value (None if it is lost); a reply replaces an earlier one for its key."""
         rows = [row_of(reply, None if value is None else pack(reply.kind, value, self._keys)) for reply, value in kept]
         self._write(connection, rows)
 
-    def _write(self, connection: Connection, rows: list[dict[str, Any]]) -> None:
+    def _write(self, connection: sa.Connection, rows: list[dict[str, Any]]) -> None:
         """Stores the rows of replies."""
         try:
             connection.execute(self.store_reply, rows)
@@ -551,9 +516,9 @@ class Store:
             ) from error
 
     @transaction
-    def add(self, connection: Connection, run: Mapping[str, Any], added: Iterable[dict[str, Any]]) -> int:
+    def add(self, connection: sa.Connection, run: Mapping[str, Any], added: Iterable[dict[str, Any]]) -> int:
         """Adds a run with its replies (rows), completely or not at all; returns the number of replies."""
-        connection.execute(insert(runs).values(**run))
+        connection.execute(sa.insert(runs).values(**run))
         count = 0
         for row in added:
             self._write(connection, [row])
@@ -607,15 +572,15 @@ class FileStore(Store):
         self.path = path
         self.owner = owner_of(os.getpid())
         self._lock = threading.Lock()
-        self._opened: tuple[Engine, int] | None = None
+        self._opened: tuple[sa.Engine, int] | None = None
 
-    def do(self, job: Callable[[Connection], T], *, is_lookup: bool = False) -> T:
+    def do(self, job: Callable[[sa.Connection], T], *, is_lookup: bool = False) -> T:
         """Runs a job in a transaction; errors say what to do."""
         with file_errors(self.path), self._lock, self._engine().begin() as connection:
             return job(connection)
         raise AssertionError("unreachable")
 
-    def living(self, connection: Connection) -> Callable[[Any], bool]:
+    def living(self, connection: sa.Connection) -> Callable[[Any], bool]:
         """Returns a function that tells whether the process that began a run is alive."""
         alive = {self.owner: True, None: False}
         return lambda row: alive[row.owner] if row.owner in alive else alive.setdefault(row.owner, is_alive(row.owner))
@@ -628,7 +593,7 @@ class FileStore(Store):
                 self._opened[0].dispose()
                 self._opened = None
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> sa.Engine:
         """The open file; it is opened again if it was removed or replaced."""
         if self._opened:
             with suppress(FileNotFoundError):
@@ -638,10 +603,10 @@ class FileStore(Store):
         _create(self.path)
         url = URL.create("sqlite", database=str(self.path))
         own = {"timeout": BUSY, "check_same_thread": False, "isolation_level": None}
-        engine = create_engine(url, poolclass=StaticPool, connect_args=own)
-        event.listen(engine, "connect", partial(_prepare, self.path))
+        engine = sa.create_engine(url, poolclass=sa.StaticPool, connect_args=own)
+        sa.event.listen(engine, "connect", partial(_prepare, self.path))
         # Else two transactions that read before they write would fail instead of waiting for each other.
-        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+        sa.event.listen(engine, "begin", lambda begun: begun.connection.driver_connection.execute("BEGIN IMMEDIATE"))
         self._opened = engine, self.path.stat().st_ino
         return engine
 

@@ -235,12 +235,12 @@ async def list_page(page: int, client: LangGraphClient, words: str = "") -> tupl
     store = open_store()
     rows = await store.soon(store.outline, current_user.get())
     documents = {stem[-32:]: stem for stem in reversed(await run_in_threadpool(debates.all_document_ids))}
-    begun = {id: started for id, status, started in rows if id not in documents and status != "done"}
+    begun = {row.id: row.started for row in rows if row.id not in documents and row.status != "done"}
     undocumented = {id: f"{id_time_at(started)}-{id}" for id, started in begun.items()}
     ids = sorted((undocumented | documents).items(), key=lambda pair: pair[1], reverse=True)
     if has_auth():
-        threads, runs = await visible_threads(client), await store.soon(store.threads)
-        ids = [(id, stem) for id, stem in ids if id in runs and runs[id][0] in threads]
+        threads, thread_of = await visible_threads(client), {row.id: row.thread for row in rows}
+        ids = [(id, stem) for id, stem in ids if thread_of.get(id) in threads]
     first = (page - 1) * debates.PAGE_SIZE
     if words.strip():
         entries = [
@@ -405,7 +405,8 @@ async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Run
     """
     store = open_store()
     if len(id) == 36:
-        id = next(iter(await store.soon(store.threads, id)), TABLE.latest.get(id, id))
+        last = await store.soon(store.runs, thread=id, limit=1)
+        id = last[0].id if last else TABLE.latest.get(id, id)
     row = await store.soon(store.run, id[-32:]) if ID.fullmatch(id) or HEX.fullmatch(id) else None
     if ID.fullmatch(id):
         stem: str | None = id

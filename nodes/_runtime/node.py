@@ -112,7 +112,8 @@ class NodeContext:
         if (replies := self.session.replies) is None:
             return await open_source()
         if resolve(name, settings.corpus)[0] not in CORPUS_SOURCES:
-            return StoredSource(await open_source(), replies, {"published_before": before})
+            source, parts = await open_source(), {"published_before": before}
+            return StoredSource(source, replies, parts, {"name": source.name}, free=False)
         return await open_stored_corpus(open_source, replies, {"source": name, **options})
 
     async def encoder(self) -> Encoder:

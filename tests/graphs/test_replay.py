@@ -16,6 +16,7 @@ from moot.core.store import Store, open_store
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.contexts import forget_contexts
+from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.prices import paid_calls
 from moot.nodes._models.replies import DebateReplies, StoreUse, store_use
 from moot.nodes._models.session import Session
@@ -210,6 +211,24 @@ async def test_equal_calls_of_one_agent_share_a_request(stub: StubEndpoint, stor
     assert [call.get("shared") for call in calls] == [None, True]
     assert [bool(call["prompt_tokens"]) for call in calls] == [True, False]
     assert len(stub.calls()) == 2  # the request of the cancelled call, and the shared request
+
+
+async def test_equal_calls_of_two_nodes_find_their_own_replies_in_any_order(
+    start_stub: StartStub, store: Store
+) -> None:
+    stub = start_stub([{"fields": {"query": "the first"}, "times": 1}, {"fields": {"query": "the second"}}])
+
+    async def ask(session: Session, node: str) -> str:
+        model = await open_chat_model("openai:stub")
+        speaker = Speaker("judge", model, Ledger(node), session=session, prompts=PROMPTS)
+        return (await speaker.ask("write", {}, QueryReply)).query
+
+    session = await recording_session(store)
+    assert session.replies is not None
+    assert [await ask(session, node) for node in ("a", "b")] == ["the first", "the second"]
+    replay = Session(replies=DebateReplies("replay", store, session.replies.id))
+    assert [await ask(replay, node) for node in ("b", "a")] == ["the second", "the first"]
+    assert len(stub.calls()) == 2
 
 
 async def test_equal_calls_of_two_agents_share_no_request(stub: StubEndpoint, store: Store) -> None:

@@ -83,10 +83,10 @@ def test_a_debate_has_one_worker_until_this_worker_is_lost(
     assert not begin(one, "run").resumed
     with pytest.raises(UserError, match="is running"):
         begin(other, "another")
-    assert [status for _, status, _ in record_and_list(one)] == ["running"]
+    assert [run.status for run in record_and_list(one)] == ["running"]
     one.delete("a" * 32)
     begin(lost, "run")
-    assert [status for _, status, _ in record_and_list(one)] == ["interrupted"]
+    assert [run.status for run in record_and_list(one)] == ["interrupted"]
     assert begin(other, "run").resumed  # the worker is lost, and the server starts the run again
     lost.end("a" * 32, "interrupted")  # the lost worker was slow, not dead
     assert other.runs()[0].status == "running"
@@ -117,7 +117,7 @@ def test_a_user_cannot_resume_or_list_another_users_debate(stores: tuple[Postgre
             begin(one, "another", person)
     assert record_and_list(one, "bob") == []
     assert len(record_and_list(one, "ann")) == len(record_and_list(one)) == len(one.runs()) == 1
-    assert one.threads("thread") == {"a" * 32: ("thread", "run")}
+    assert [run.served for run in one.runs(thread="thread")] == [("thread", "run")]
 
 
 def test_two_requests_with_one_idempotency_key_are_one_debate(stores: tuple[PostgresStore, PostgresStore]) -> None:

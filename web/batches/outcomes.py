@@ -78,7 +78,7 @@ class Outcome:
 async def outcomes_of(jobs: Iterable[Job]) -> list[Outcome]:
     """The outcome of each debate, in the order of ``jobs``."""
     listed, store = list(jobs), open_store()
-    statuses: Mapping[str, str] = {id: status for id, status, _ in await store.soon(store.outline)}
+    statuses: Mapping[str, str] = {row.id: row.status for row in await store.soon(store.outline)}
     found = await run_in_threadpool(_stored_outcomes, listed, statuses)
     for at, (job, one) in enumerate(zip(listed, found, strict=True)):
         if one.status == "failed" and one.document is None and (row := await store.soon(store.run, job.debate)):
