@@ -77,7 +77,7 @@ class QueuedRows:
         cursor.execute(
             "WITH took AS (SELECT tokens, usd, calls FROM moot.rows WHERE batch = %s AND status = 'done' UNION ALL "
             "SELECT p.paid_tokens + p.sent_tokens, p.paid_usd + p.sent_usd, p.paid_calls + p.sent_calls FROM moot.rows "
-            "AS r JOIN moot.replies AS p ON p.run = r.key WHERE r.batch = %s AND r.status <> 'done') "
+            "AS r JOIN moot.stored_replies AS p ON p.run = r.key WHERE r.batch = %s AND r.status <> 'done') "
             "UPDATE moot.batches SET (taken_tokens, taken_usd, taken_calls) = (SELECT coalesce(sum(tokens), 0), "
             "coalesce(sum(usd), 0), coalesce(sum(calls), 0) FROM took) "
             "WHERE id = %s AND NOT EXISTS (SELECT 1 FROM moot.rows WHERE batch = %s AND status = 'running')",
