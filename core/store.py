@@ -59,8 +59,9 @@ AT_ONCE = 500
 """Maximum number of values in a condition of a query."""
 
 tables = sa.MetaData()
+# The names in the database have a prefix, because Aegra has a table `runs`, in a Postgres perhaps in the same schema.
 runs = sa.Table(
-    "runs",
+    "stored_runs",
     tables,
     sa.Column("id", sa.Text, primary_key=True),
     sa.Column("fingerprint", sa.Text, nullable=False, index=True),
@@ -81,9 +82,9 @@ runs = sa.Table(
     sa.Column("server_run", sa.Text),
 )
 replies = sa.Table(
-    "replies",
+    "stored_replies",
     tables,
-    sa.Column("run", sa.Text, sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("run", sa.Text, sa.ForeignKey("stored_runs.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("key", sa.Text, primary_key=True, index=True),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("about", sa.Text, nullable=False),

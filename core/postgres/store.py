@@ -66,7 +66,7 @@ class PostgresStore(Store):
     def delete(self, connection: Connection, id: str, *, only_replies: bool = False) -> None:
         """The same as `Store.delete`; a removed run's idempotency key can be used again."""
         if not only_replies:
-            of_run = "DELETE FROM moot.keys WHERE key IN (SELECT idempotency_key FROM moot.runs WHERE id = :id)"
+            of_run = "DELETE FROM moot.keys WHERE key IN (SELECT idempotency_key FROM moot.stored_runs WHERE id = :id)"
             connection.execute(text(of_run), {"id": id})
         self._delete(connection, id, only_replies=only_replies)
 

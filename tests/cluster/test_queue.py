@@ -36,7 +36,7 @@ def server() -> Iterator[Server]:
 def postgres(server: Server) -> Iterator[Postgres]:
     found = Postgres(server.url)
     found.prepare()
-    found.do(lambda cursor: cursor.execute("TRUNCATE moot.batches, moot.workers, moot.runs CASCADE"))
+    found.do(lambda cursor: cursor.execute("TRUNCATE moot.batches, moot.workers, moot.stored_runs CASCADE"))
     yield found
     found.close()
 

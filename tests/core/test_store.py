@@ -254,7 +254,7 @@ def test_a_run_that_begins_prunes_what_is_older_than_a_month(file: FileStore) ->
     for id in (old, young):
         file.end(id, "done")
     with closing(sqlite3.connect(file.path, isolation_level=None)) as connection:
-        connection.execute("UPDATE runs SET updated = updated - 31 * 86400 WHERE id = ?", (old,))
+        connection.execute("UPDATE stored_runs SET updated = updated - 31 * 86400 WHERE id = ?", (old,))
     new = file.begin("a", {"claim": "new"}, {}).id
     assert [run.id for run in file.runs()] == [new, young]
 
@@ -303,7 +303,7 @@ def test_a_reply_that_cannot_be_decompressed_is_reported_as_damage(file: FileSto
     start = file.begin("a", {"claim": "x"}, {})
     keep(file, start.id, key(1), "long " * 1000)
     with closing(sqlite3.connect(file.path, isolation_level=None)) as connection:
-        connection.execute("UPDATE replies SET value = CAST('z' || 'not compressed' AS BLOB)")
+        connection.execute("UPDATE stored_replies SET value = CAST('z' || 'not compressed' AS BLOB)")
     with pytest.raises(UserError, match="damaged"):
         _ = file.replies(start.id)[key(1)].value
 

@@ -44,7 +44,7 @@ def remove_store(monkeypatch: pytest.MonkeyPatch) -> None:
 def delete_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(sqlite3.connect(store_path(), isolation_level=None)) as connection:
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("DELETE FROM runs")
+        connection.execute("DELETE FROM stored_runs")
 
 
 def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:

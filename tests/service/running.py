@@ -205,7 +205,7 @@ def unfinished_debates(service: Service) -> list[Any]:
     """The debates that are not done, each with its worker's last heartbeat. Error messages show these rows."""
     return service.query(
         "SELECT d.id, d.status, d.owner, d.server_run, d.note, to_timestamp(d.updated), s.seen, now() "
-        "FROM moot.runs AS d LEFT JOIN moot.servers AS s ON s.id = d.owner WHERE d.status <> 'done'"
+        "FROM moot.stored_runs AS d LEFT JOIN moot.servers AS s ON s.id = d.owner WHERE d.status <> 'done'"
     )
 
 
