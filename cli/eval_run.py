@@ -22,8 +22,8 @@ from moot.evals._runs.run_plan import Limits, run_plan
 from moot.evals._runs.solver import document_in
 from moot.evals._stats.outcomes import is_model_fault
 from moot.graphs import load_graph
-from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import paid_calls
+from moot.nodes._models.step_record import tokens_of
 from moot.transcript.line import format_duration
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

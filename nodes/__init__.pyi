@@ -30,9 +30,9 @@ from ._records.entries import StopReason as StopReason
 from ._records.entries import Task as Task
 from ._records.entries import Turn as Turn
 from ._records.entries import Vote as Vote
-from ._runtime.budget import calls_left as calls_left
-from ._runtime.budget import no_round_left as no_round_left
-from ._runtime.budget import rounds_or_budget as rounds_or_budget
+from ._runtime.ceilings import calls_left as calls_left
+from ._runtime.ceilings import no_round_left as no_round_left
+from ._runtime.ceilings import rounds_or_budget as rounds_or_budget
 from ._runtime.graph import DebateGraph as DebateGraph
 from ._runtime.graph import graph_node as graph_node
 from ._runtime.node import Node as Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from moot.nodes._records.entries import RoundRecord
-from moot.nodes._runtime.budget import is_bounded
+from moot.nodes._runtime.ceilings import is_bounded
 from moot.nodes._speakers.debaters import low_scores
 from moot.nodes._steps.compare import agreed_answer, answers_of
 from moot.nodes._steps.score import METRICS

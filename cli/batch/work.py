@@ -19,10 +19,10 @@ from moot.core.files import write_atomically, write_error
 from moot.core.store import open_store
 from moot.graphs import load_graph
 from moot.nodes._models.budget import Budget, debates_within
-from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import Price, calls_with_reserved_tokens, cost_of, paid_calls
 from moot.nodes._models.replies import Mode, StoreUse, store_use
 from moot.nodes._models.spend import UNBOUNDED, Spend
+from moot.nodes._models.step_record import tokens_of
 from moot.nodes._runtime.document import check_schema
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._texts.calibrated import confidence_basis

@@ -40,9 +40,9 @@ from moot.core.endpoint import PROVIDERS, find_endpoint
 from moot.core.errors import UserError
 from moot.evals._stats.outcomes import Document
 from moot.nodes._models.chat_models import open_chat_model
-from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.reply_parsing import text_of
 from moot.nodes._models.speaker import Speaker
+from moot.nodes._models.step_record import StepRecord
 from moot.transcript.document import ending, round_sections
 from moot.transcript.line import Line
 
@@ -88,12 +88,12 @@ class MootModel(ModelAPI):
         if tools:
             raise UserError("Moot's models do not accept Inspect's tools.", kind="invalid_setting")
         options: dict[str, Any] = {key: v for key in SHARED_OPTIONS if (v := getattr(config, key)) is not None}
-        ledger = Ledger("inspect")
-        speaker = Speaker("inspect", await open_chat_model(self.model_name, **options), ledger)
+        record = StepRecord("inspect")
+        speaker = Speaker("inspect", await open_chat_model(self.model_name, **options), record)
         messages = convert_to_messages([(message.role, message.text) for message in input])
         reply = await speaker.converse(lambda chat, fitting: chat.ainvoke(list(fitting)), messages)
         output = ModelOutput.from_content(self.model_name, text_of(reply) if reply else "")
-        output.usage = usage_of(ledger.calls[-1])
+        output.usage = usage_of(record.calls[-1])
         return output
 
 

@@ -14,8 +14,8 @@ from moot.evals._stats.evidence_count import EvidenceCount, count_evidence
 from moot.evals._stats.item_scores import COMPUTED, item_score
 from moot.evals._stats.outcomes import ABSTAINED, UNUSABLE, Document, has_outcome, majority_of_runs, outcome_of
 from moot.evals._stats.panel_measures import count_concessions
-from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import is_counted, paid_calls
+from moot.nodes._models.step_record import tokens_of
 from moot.nodes._records.entries import Call
 from moot.nodes._texts.answers import abstains, same_answer
 from moot.nodes._texts.quotes import count_citations

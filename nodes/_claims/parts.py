@@ -29,7 +29,7 @@ def plan_call(
 
 async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> Budget:
     """Reserves the cost of a part's steps; waits while other parts run, because they may release budget."""
-    of_part, of_run = Budget(parent=run.ceilings), run.ceilings
+    of_part, of_run = Budget(parent=run.budget), run.budget
     budget: dict[str, Any] = {"prices": of_run.prices, "kept": [asdict(call) for call in calls]}
     was_refused = of_run.refused
     while True:
@@ -47,10 +47,10 @@ async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> B
 
 def end_part(run: NodeContext, part: int) -> None:
     """Ends a part that has ceilings of its own: releases its unused budget for other parts."""
-    if ceilings := run.session.parts.pop(part, None):
-        ceilings.release_held()
+    if budget := run.session.parts.pop(part, None):
+        budget.release_held()
 
 
-def ceilings_of(run: NodeContext, part: int) -> Budget:
+def budget_of(run: NodeContext, part: int) -> Budget:
     """The ceilings for the steps of a part; those of the run if the part has none of its own."""
-    return run.session.parts.get(part, run.ceilings)
+    return run.session.parts.get(part, run.budget)

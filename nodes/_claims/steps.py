@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 from langgraph.types import Send
 from moot.core.errors import BUDGET_EXHAUSTED, MootError, ReplyError, UserError, WorldError
-from moot.nodes._claims.parts import begin_part, ceilings_of, end_part, plan_call
+from moot.nodes._claims.parts import begin_part, budget_of, end_part, plan_call
 from moot.nodes._claims.places import FUNCTION_WORDS, months, parts_of, place_in, vocabulary, words_filled_in
 from moot.nodes._claims.state import (
     FINDER,
@@ -36,7 +36,7 @@ from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.spend import PlannedCall
 from moot.nodes._records.entries import LONGEST_SPEAKER, Warned
 from moot.nodes._records.reducers import OPENING, overwrite
-from moot.nodes._runtime.budget import ceilings_and_spending, open_budget
+from moot.nodes._runtime.ceilings import ceilings_and_spending, open_budget
 from moot.nodes._runtime.document import demo_model_warnings, usage
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._steps.reader import figures
@@ -114,7 +114,7 @@ def read_text_node() -> Node:
             parts = await asyncio.to_thread(parts_of, asked["text"], run.settings.part_words)
             await run.session.begin(GRAPH, cast(Mapping[str, Any], asked), run.settings)
             models = {choose_model(run.settings, role).model for role in run.settings.roles()}
-            await open_budget(run.settings, models, [], run.ceilings, run.session.lost_spend(run.ceilings))
+            await open_budget(run.settings, models, [], run.budget, run.session.lost_spend(run.budget))
         except MootError as error:
             return {**blank, "error": error.record(OPENING)}
         return {**blank, **asked, "parts": parts}
@@ -145,9 +145,9 @@ def part_node(role: str, prompt: str, take_step: TakeStep) -> Node:
         part = state["part"]
         done: dict[str, Any] = {}
         try:
-            if is_first and run.ceilings.is_bounded:
+            if is_first and run.budget.is_bounded:
                 await begin_part(run, part["start"], await _planned_calls(state, run))
-            run = replace(run, ceilings=ceilings_of(run, part["start"]))
+            run = replace(run, budget=budget_of(run, part["start"]))
             done = await take_step(state, await run.speaker(role), run)
         except ReplyError as error:
             return {"found": [], "unread": [{**part, "why": error.detail, "kind": error.kind}]}
@@ -206,7 +206,7 @@ def extract_claims_node() -> Node:
             known = bool(name) and len(name) <= LONGEST_SPEAKER and find_quote(name, asked["text"]) is not None
             if name and not known:
                 problem = "has too long a name" if len(name) > LONGEST_SPEAKER else "is not in the text"
-                run.ledger.warn("unknown_speaker", f"A claim's speaker, {name[:LONGEST_SHOWN]!r}, {problem}.")
+                run.record.warn("unknown_speaker", f"A claim's speaker, {name[:LONGEST_SHOWN]!r}, {problem}.")
             found.setdefault((place["start"], place["end"]), {**place, "speaker": name if known else None})
         return {"found": [found[at] for at in sorted(found)], "dropped": dropped}
 
@@ -400,7 +400,7 @@ def join_duplicates_node() -> Node:
             try:
                 claims = join(claims, await _ask_for_duplicates(claims, await run.speaker(WRITER)))
             except ReplyError as error:
-                run.ledger.warn("not_joined", f"Only claims with the same words are joined: {error.detail}")
+                run.record.warn("not_joined", f"Only claims with the same words are joined: {error.detail}")
         best = sorted(claims, key=lambda one: -one["score"])[: run.settings.max_claims]
         kept = [claim for claim in claims if any(claim is other for other in best)]
         others = [{key: one[key] for key in Rated.__annotations__} for one in claims if one not in kept]  # type: ignore[literal-required]
@@ -466,8 +466,8 @@ def finish_claims_node() -> Node:
             error = WorldError(unread[0]["why"], kind=unread[0]["kind"]).record("part")
         run.session.finished = "failed" if error else "done"
         bounds = {name: getattr(run.settings, setting) for name, setting in SETTINGS.items()}
-        lost, seconds = run.session.lost_spend(run.ceilings), round(run.ceilings.elapsed(), 3)
-        spent = ceilings_and_spending(bounds | {"prices": run.ceilings.prices}, state["calls"], seconds, lost)
+        lost, seconds = run.session.lost_spend(run.budget), round(run.budget.elapsed(), 3)
+        spent = ceilings_and_spending(bounds | {"prices": run.budget.prices}, state["calls"], seconds, lost)
         took = usage(state["calls"]) | ({"ceilings": spent} if spent else {})
         warned: list[Warned] = []
         if cut := sum(one["kind"] == BUDGET_EXHAUSTED for one in unread):

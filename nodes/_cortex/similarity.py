@@ -10,9 +10,9 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.errors import UserError, WorldError
 from moot.core.lazy import imported
 from moot.nodes._cortex.debating_graph import pair
-from moot.nodes._models.ledger import record_failed_call
 from moot.nodes._models.parallel import all_at_once
 from moot.nodes._models.speaker import Speaker, as_speaker
+from moot.nodes._models.step_record import record_failed_call
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._steps.score import mean_cosine
@@ -81,13 +81,13 @@ async def similarities_by_model(claim: str, task: Task, answers: Sequence[Turn],
         try:
             return (await rate_similarity(claim, task, outputs[first], outputs[second], speaker)).score
         except WorldError as error:
-            record_failed_call(error, run.ledger)
+            record_failed_call(error, run.record)
             return None
 
     pairs = [*combinations(outputs, 2)]
     ratings = await all_at_once(rate(*names) for names in pairs)
     if any(value is None for value in ratings):
-        run.ledger.warn(
+        run.record.warn(
             "similarity_missing",
             "The outputs of some agents could not be compared. These agents keep their last similarity. If they have "
             "none, their outputs count as equal.",

@@ -27,7 +27,7 @@ from moot.nodes._cortex.similarity import (
 )
 from moot.nodes._models.sizes import size_of
 from moot.nodes._records.entries import Turn
-from moot.nodes._runtime.budget import in_time
+from moot.nodes._runtime.ceilings import in_time
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.state import DebateState
@@ -137,7 +137,7 @@ def agent_credibilities(settings: WeighingSettings, names: Sequence[str], run: N
         sizes[agent.name] = (parameters, tokens) if parameters and tokens else None
     found, unknown = credibilities({name: sizes[name] for name in names})
     if unknown and settings.evaluation in ("mdm", "mdm_without_i_and_s"):
-        run.ledger.warn(
+        run.record.warn(
             "unknown_model_size",
             f"The parameters or training tokens of {', '.join(unknown)} are not known, so all agents count as equally "
             "credible. Set `parameters` and `tokens` of these agents.",

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from moot.core.errors import UserError
-from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import Price, cost_of, is_counted
+from moot.nodes._models.step_record import tokens_of
 from moot.nodes._records.entries import Call
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import Equal

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import cast
 
 from moot.core.errors import UserError
-from moot.nodes._models.ledger import tokens_of
+from moot.nodes._models.step_record import tokens_of
 from moot.nodes._records.entries import Call
 from moot.nodes._runtime.settings import ModelName
 from pydantic import BaseModel, ConfigDict, Field, ValidationError

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 SESSION = "__moot_session"
 """The session's key in LangGraph's ``configurable``. Keys that begin with ``__`` are not in traces or checkpoints."""
-CEILINGS = "__moot_ceilings"
+BUDGET = "__moot_budget"
 """The key in ``configurable`` for the ceilings of a debate within a debate."""
 
 
@@ -55,8 +55,8 @@ class Session:
     """The writes of the run's nodes, including nodes of inner graphs, if there is a `Recorder`."""
     parts: dict[int, Budget] = field(default_factory=dict)
     """The ceilings of those parts of a text that are now being read, by the index of the part's first character."""
-    ceilings: Budget = field(default_factory=new_budget)
-    """The debate's ceilings; each debate within it has its own (`current_ceilings`)."""
+    budget: Budget = field(default_factory=new_budget)
+    """The debate's ceilings; each debate within it has its own (`current_budget`)."""
 
     _places: dict[int, dict[Any, int]] = field(default_factory=dict)
     """For each seed, the results of `count_earlier_places` by place."""
@@ -71,7 +71,7 @@ class Session:
         self.before = before
         self.id = self.id or before.get("id") or ""
         if budget := before.get("budget"):
-            self.ceilings.resume(budget, before.get("calls") or [])
+            self.budget.resume(budget, before.get("calls") or [])
 
     async def begin(self, graph: str, given: Mapping[str, Any], settings: Any) -> str:
         """Records that a debate starts, before its first call; returns its id, or the outer debate's id."""
@@ -90,14 +90,14 @@ class Session:
             graph, settings = self.before.get("graph") or "", self.before.get("settings")
             answered = replied + sum(turn["agent"] == PERSON for turn in self.before.get("turns") or ())
             self.replies = await open_replies(self.use, graph, given, settings, self.id, answered)
-            self.ceilings.count_lost_calls(self.lost_spend(self.ceilings))
+            self.budget.count_lost_calls(self.lost_spend(self.budget))
             self._announce(graph, resumed=True)
             await self._notify_recorder()
 
-    def lost_spend(self, ceilings: Budget) -> Spend:
+    def lost_spend(self, budget: Budget) -> Spend:
         """The cost of earlier runs' calls whose replies were lost; zero for the ceilings of an inner debate."""
         # The outer ceilings count these calls.
-        return self.replies.lost_spend() if self.replies and ceilings is self.ceilings else NOTHING
+        return self.replies.lost_spend() if self.replies and budget is self.budget else NOTHING
 
     def skip(self, document: dict[str, Any], *, is_recorded: bool) -> None:
         """Ends a run with nothing to do: an earlier run finished the debate and perhaps recorded its document."""
@@ -129,7 +129,7 @@ class Session:
 
     async def end(self, error: BaseException | None = None) -> None:
         """Ends the run, and records whether the debate is finished, has failed, waits or was interrupted."""
-        self.ceilings.release_held()
+        self.budget.release_held()
         status = self._status(error)
         if self.id:
             seconds = time.perf_counter() - self._started
@@ -220,16 +220,16 @@ def current_session() -> Session:
     return Session() if found is None else found
 
 
-def current_ceilings() -> Budget:
+def current_budget() -> Budget:
     """The ceilings of the running node's debate or inner debate; new ceilings in a graph that is not a debate."""
-    return ceilings_in(var_child_runnable_config.get()) or new_budget()
+    return budget_in(var_child_runnable_config.get()) or new_budget()
 
 
-def ceilings_in(config: RunnableConfig | None) -> Budget | None:
+def budget_in(config: RunnableConfig | None) -> Budget | None:
     """The ceilings in a config; None if the config does not belong to a debate."""
-    found = ((config or {}).get("configurable") or {}).get(CEILINGS)
+    found = ((config or {}).get("configurable") or {}).get(BUDGET)
     session = session_in(config)
-    return found if isinstance(found, Budget) else session.ceilings if session else None
+    return found if isinstance(found, Budget) else session.budget if session else None
 
 
 def session_in(config: RunnableConfig | None) -> Session | None:
@@ -238,7 +238,7 @@ def session_in(config: RunnableConfig | None) -> Session | None:
     return found if isinstance(found, Session) else None
 
 
-def with_session(config: RunnableConfig | None, session: Session, ceilings: Budget | None = None) -> RunnableConfig:
+def with_session(config: RunnableConfig | None, session: Session, budget: Budget | None = None) -> RunnableConfig:
     """A copy of the config, with a session and, for a debate within a debate, with the inner debate's ceilings."""
-    config, inner = config or {}, {CEILINGS: ceilings} if ceilings else {}
+    config, inner = config or {}, {BUDGET: budget} if budget else {}
     return {**config, "configurable": {**(config.get("configurable") or {}), SESSION: session, **inner}}

@@ -74,7 +74,7 @@ class Speaker(Asker):
                 prompt,
                 {"schema": schema, "structured_output": how},
                 {id: rank for value in values.values() for id, rank in getattr(value, "ranks", {}).items()},
-                record=self.ledger,
+                record=self.record,
             ),
         )
         found = read(message)[0]
@@ -89,7 +89,7 @@ class Speaker(Asker):
         self, send: Send, messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]] = ()
     ) -> AIMessage | None:
         """Requests the next reply, which may call tools, of a conversation; None, with a warning, if it has a fault."""
-        request = Request(messages, send, conversation_fault, parts={"tools": list(tools)}, record=self.ledger)
+        request = Request(messages, send, conversation_fault, parts={"tools": list(tools)}, record=self.record)
         message = await way_of(self, conversing)(request)
         return None if conversation_fault(message)[1] else message
 

@@ -9,8 +9,8 @@ from functools import reduce
 from typing import NamedTuple
 
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, bytes_per_token
-from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import Price, calls_with_reserved_tokens, cost_of, costs_of, price_of
+from moot.nodes._models.step_record import tokens_of
 from moot.nodes._records.entries import Call
 
 

@@ -30,7 +30,7 @@ from moot.nodes._react.tool_calls import (
     with_search_number,
 )
 from moot.nodes._records.entries import StopReason, Turn
-from moot.nodes._runtime.budget import is_spent
+from moot.nodes._runtime.ceilings import is_spent
 from moot.nodes._runtime.graph import DebateGraph
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import SourcesSettings
@@ -198,9 +198,9 @@ async def next_step(state: Mapping[str, Any], run: NodeContext, prompt: str) -> 
     except BudgetExhausted:
         return {"stop_reason": "budget_exhausted"}
     if message is not None and has_tool_calls(message):
-        return parse_tool_calls(message, tools, made, most, run.ledger)
+        return parse_tool_calls(message, tools, made, most, run.record)
     if not made:
-        run.ledger.warn("no_search", "The agent called none of its tools, so there was no search.")
+        run.record.warn("no_search", "The agent called none of its tools, so there was no search.")
     return {"turns": [_last_turn(message, state, speaker, run)]} if message else {}
 
 
@@ -225,11 +225,11 @@ def _last_turn(message: AIMessage, state: Mapping[str, Any], speaker: Speaker, r
     if reply and run.settings.verified_quotes and evidence and (fault := quote_check(evidence, shown, speaker)(reply)):
         reply, outcome, problem = None, "unquoted", fault
     if reply is not None:
-        return with_answer(turn, reply, evidence, shown, run.ledger)
+        return with_answer(turn, reply, evidence, shown, run.record)
     if not find_objects(text_of(message)):
         return turn | {"thought": text}
-    run.ledger.calls[-1] |= {"outcome": outcome, "detail": problem}
-    run.ledger.warn(outcome, f"{AGENT}: {problem}")
+    run.record.calls[-1] |= {"outcome": outcome, "detail": problem}
+    run.record.warn(outcome, f"{AGENT}: {problem}")
     return turn | {"thought": text, "reason": problem}
 
 
@@ -242,7 +242,7 @@ def search_node() -> Node:
         try:
             update = await retrieve.step(state, run)
         except MootError as error:
-            update = {"turns": [{**turn, "retrieval": "failed"}], "error": error.record(run.ledger.place())}
+            update = {"turns": [{**turn, "retrieval": "failed"}], "error": error.record(run.record.place())}
         failed = update["turns"][0]["retrieval"] == "failed"
         text = "The source could not be searched." if failed else show_evidence(update["evidence"])
         result = ToolMessage(text, name=turn["tool"], tool_call_id=call_id(turn["number"]))

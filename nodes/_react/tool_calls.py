@@ -9,8 +9,8 @@ from typing import Any, Literal, NotRequired, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.tool import invalid_tool_call, tool_call
-from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.reply_parsing import text_of
+from moot.nodes._models.step_record import StepRecord
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.turns import Known, Said, Search, Started, new_turn, numbered, tells
 from moot.nodes._speakers.single import AGENT
@@ -82,7 +82,7 @@ def has_tool_calls(message: AIMessage) -> bool:
 
 
 def parse_tool_calls(
-    message: AIMessage, tools: Mapping[str, str], calls_made: int, max_calls: int, ledger: Ledger
+    message: AIMessage, tools: Mapping[str, str], calls_made: int, max_calls: int, record: StepRecord
 ) -> dict[str, Any]:
     """Parses a message with tool calls into messages for the conversation, and a turn for each allowed call."""
     thought = text_of(message, thoughts=True).strip()
@@ -105,9 +105,9 @@ def parse_tool_calls(
         turn = new_turn(1, AGENT, ACT, number=number) | {"thought": thought, "tool": name}
         turns.append(turn | ({"outcome": "unparsed"} if fault else {"query": query}))
         if fault:
-            ledger.warn("unusable_tool_call", f"{name}: {fault}")
+            record.warn("unusable_tool_call", f"{name}: {fault}")
     if dropped := len(calls) - len(turns):
-        ledger.warn("tool_calls_dropped", f"{dropped} of {len(calls)} tool calls exceeded the limit of {max_calls}.")
+        record.warn("tool_calls_dropped", f"{dropped} of {len(calls)} tool calls exceeded the limit of {max_calls}.")
     return {"messages": [AIMessage(thought, tool_calls=calls), *errors], "turns": turns}
 
 

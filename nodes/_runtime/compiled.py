@@ -19,7 +19,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot
 from moot.nodes._models.budget import Budget, new_budget
 from moot.nodes._models.replies import current_use
-from moot.nodes._models.session import Session, ceilings_in, current_recorder, session_in, with_session
+from moot.nodes._models.session import Session, budget_in, current_recorder, session_in, with_session
 from moot.nodes._models.spend import spent_by
 from moot.nodes._runtime.document import document_of
 from moot.nodes._runtime.nesting import ResumeListener, parent_config
@@ -79,16 +79,16 @@ class CompiledDebateGraph(CompiledStateGraph[Any, Any, Any, Any]):
         self, session: Session, input: Any, config: RunnableConfig | None, settings: Settings
     ) -> AsyncIterator[Start]:
         """Context manager: runs the graph in the session of the debate around it; an inner debate has own ceilings."""
-        around = ceilings_in(config) or ceilings_in(var_child_runnable_config.get())
+        around = budget_in(config) or budget_in(var_child_runnable_config.get())
         is_debate = bool(getattr(self.builder, "opened", ""))
-        ceilings = Budget(parent=around) if is_debate else None
-        run_config = with_session(config, session, ceilings) if is_debate else config or RunnableConfig()
+        budget = Budget(parent=around) if is_debate else None
+        run_config = with_session(config, session, budget) if is_debate else config or RunnableConfig()
 
         async def resume(found: StateSnapshot) -> None:
-            if ceilings:
+            if budget:
                 check_resumed(settings, found.values, self._settings_class)
-                if budget := found.values.get("budget"):
-                    ceilings.resume(budget, found.values.get("calls") or ())
+                if opened := found.values.get("budget"):
+                    budget.resume(opened, found.values.get("calls") or ())
             count_earlier_calls(session, around, found)
 
         # In the first run of a debate, only an inner debate may be resumed, after an error of its node.
@@ -97,8 +97,8 @@ class CompiledDebateGraph(CompiledStateGraph[Any, Any, Any, Any]):
         try:
             yield input, run_config
         finally:
-            if ceilings:
-                ceilings.release_held()
+            if budget:
+                budget.release_held()
 
     @asynccontextmanager
     async def _in_node(
@@ -151,12 +151,12 @@ class CompiledDebateGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return is_written_by_run(await self.aget_state(config), config)
 
 
-def count_earlier_calls(session: Session, ceilings: Budget | None, found: StateSnapshot) -> None:
+def count_earlier_calls(session: Session, budget: Budget | None, found: StateSnapshot) -> None:
     """Counts the calls of an inner graph before its resumption as spent: the outer debate's state lacks them."""
     calls = found.values.get("calls") or ()
-    while ceilings:
-        ceilings.spent = ceilings.spent.plus(spent_by(calls, ceilings.prices))
-        ceilings = None if ceilings is session.ceilings else ceilings.parent
+    while budget:
+        budget.spent = budget.spent.plus(spent_by(calls, budget.prices))
+        budget = None if budget is session.budget else budget.parent
 
 
 @asynccontextmanager
@@ -170,8 +170,8 @@ async def new_session(
         return
     use = recorder.use(run)
     async with recorder.reservation(use, vars(settings)) as reserved:
-        ceilings = Budget(parent=reserved) if reserved else new_budget()
-        yield Session(before, use=use, recorder=recorder, run=run, state=before, ceilings=ceilings)
+        budget = Budget(parent=reserved) if reserved else new_budget()
+        yield Session(before, use=use, recorder=recorder, run=run, state=before, budget=budget)
 
 
 @asynccontextmanager

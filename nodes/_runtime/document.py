@@ -12,7 +12,7 @@ from typing import Any
 
 from moot.nodes._models.chat_models import EMBEDDED
 from moot.nodes._records.entries import Call, Turn, Warned
-from moot.nodes._runtime.budget import ceilings_and_spending
+from moot.nodes._runtime.ceilings import ceilings_and_spending
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import SCHEMA_VERSION, DebateState, TrialUpdate, VerdictOutput
 from moot.nodes._texts.answers import abstains

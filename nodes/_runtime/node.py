@@ -14,15 +14,15 @@ from moot.core.errors import MootError, error_from_record
 from moot.nodes._models.budget import Budget
 from moot.nodes._models.call.around import instructing, marking
 from moot.nodes._models.chat_models import ModelChoice, missing_model_error, open_chat_model
-from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.parallel import start_chain
 from moot.nodes._models.seeds import derived_seed
-from moot.nodes._models.session import Session, current_ceilings, current_session
+from moot.nodes._models.session import Session, current_budget, current_session
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.spend import REPLY_TOKENS
+from moot.nodes._models.step_record import StepRecord
 from moot.nodes._models.stored_sources import StoredSource, open_stored_corpus
 from moot.nodes._records.entries import PERSON
-from moot.nodes._runtime.budget import Decision, uncounted_error
+from moot.nodes._runtime.ceilings import Decision, uncounted_error
 from moot.nodes._runtime.nesting import is_nested
 from moot.nodes._runtime.node_errors import StateKeys, missing_setting_error, missing_settings_error
 from moot.nodes._runtime.progress import begin_event, step_event
@@ -35,12 +35,12 @@ from moot.retrievers._tampering import current_tampering
 
 @dataclass
 class NodeContext:
-    """One run of one node: its settings, ledger, session and ceilings, and access to models, sources and an encoder."""
+    """One run of one node: its settings, record, session and ceilings, and access to models, sources and an encoder."""
 
     settings: Any
-    ledger: Ledger
+    record: StepRecord
     session: Session = field(default_factory=current_session)
-    ceilings: Budget = field(default_factory=current_ceilings)
+    budget: Budget = field(default_factory=current_budget)
 
     async def speaker(
         self,
@@ -63,21 +63,21 @@ class NodeContext:
             temperature=choice.temperature
             if "temperature" in choice.model_fields_set
             else settings.temperature_of(role),
-            max_tokens=most or (REPLY_TOKENS if self.ceilings.counts_tokens else None),
+            max_tokens=most or (REPLY_TOKENS if self.budget.counts_tokens else None),
             timeout=settings.timeout,
         )
-        if self.ceilings.counts_tokens and not most:
+        if self.budget.counts_tokens and not most:
             model = replace(model, is_capped=True)
         return Speaker(
             role,
             model,
-            self.ledger,
+            self.record,
             limits_of(settings),
             structured_output=choice.structured_output or settings.structured_output,
             prompts=settings.edited(),
             context_tokens=choice.context_tokens or settings.context_tokens,
             session=self.session,
-            ceilings=self.ceilings,
+            budget=self.budget,
             sample=("", sample),
             seed=seed_of(settings.seed, seed if choice.seed is None else choice.seed),
             around=(marking,) if getattr(settings, "datamarking", False) else (),
@@ -212,25 +212,25 @@ class Node:
         settings = self._settings(runtime)
         if self.idle and self.idle(state, settings):
             return {}
-        ledger = Ledger(node=self.name, **turn_location(state))
-        place = begin_event(ledger)
+        record = StepRecord(node=self.name, **turn_location(state))
+        place = begin_event(record)
         runtime.stream_writer(place)
         started = time.perf_counter()
         start_chain()
-        run = NodeContext(settings, ledger)
+        run = NodeContext(settings, record)
         embeddings.set(run.session.replies)
         replaying.set(run.session.use.mode == "replay")
         try:
             update = await self._run_step(state, run)
-            fault: MootError | None = uncounted_error(ledger.calls, run.ceilings)
+            fault: MootError | None = uncounted_error(record.calls, run.budget)
         except MootError as error:
             update, fault = {}, error
         if fault:
-            update = {"error": fault.record(ledger.place())} | update
-        runtime.stream_writer(place | step_event(ledger, update, time.perf_counter() - started))
+            update = {"error": fault.record(record.place())} | update
+        runtime.stream_writer(place | step_event(record, update, time.perf_counter() - started))
         if update.get("error") and not (self.keeps_errors and self._can_keep(update["error"])):
             raise fault or error_from_record(update["error"])
-        update = ledger_update(ledger, state) | update
+        update = recorded_update(record, state) | update
         run.session.note_writes(update)
         return dict(self.writes(update)) if self.writes else update
 
@@ -283,7 +283,7 @@ class Node:
 
 
 def turn_location(state: Any) -> dict[str, Any]:
-    """The position of a node in a debate, as fields of its `Ledger`: of its single turn, else the round and phase."""
+    """The position of a node in a debate, as fields of `StepRecord`: of its single turn, else the round and phase."""
     turns = state.get("turns") or []
     if "rounds" not in state and sum(turn.get("agent") != PERSON for turn in turns) == 1:
         return {key: turns[0].get(key) for key in ("phase", "round", "agent", "number")}
@@ -293,9 +293,9 @@ def turn_location(state: Any) -> dict[str, Any]:
     return {"round": state.get("rounds") or 0}
 
 
-def ledger_update(ledger: Ledger, state: Any) -> dict[str, Any]:
+def recorded_update(record: StepRecord, state: Any) -> dict[str, Any]:
     """The state update with a node's calls, warnings and depth; empty if the node made no call and did not warn."""
-    if not ledger.calls and not ledger.warnings:
+    if not record.calls and not record.warnings:
         return {}
-    depth = (state.get("depth") or 0) + ledger.depth
-    return {"calls": ledger.calls, "warnings": ledger.warnings, "depth": depth}
+    depth = (state.get("depth") or 0) + record.depth
+    return {"calls": record.calls, "warnings": record.warnings, "depth": depth}

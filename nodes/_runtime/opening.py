@@ -17,7 +17,7 @@ from moot.nodes._models.spend import REPLY_TOKENS, PlannedCall
 from moot.nodes._models.structured import own_response_format
 from moot.nodes._records.entries import Task
 from moot.nodes._records.reducers import OPENING, overwrite
-from moot.nodes._runtime.budget import Decision, open_budget, refused_calls_warning
+from moot.nodes._runtime.ceilings import Decision, open_budget, refused_calls_warning
 from moot.nodes._runtime.document import blank_document, closed_state, completed_fields, document_of
 from moot.nodes._runtime.node import Node, NodeContext, check_named, choose_model
 from moot.nodes._runtime.settings import Settings
@@ -93,15 +93,15 @@ def open_node(
             needed = needs(run.settings)
             document["calibration"] = await open_calibration(graph, task, needed, run)
             for warning in same_source_warnings(run.settings):
-                run.ledger.warn("same_source", warning, "sources")
-            document["warnings"] = overwrite(run.ledger.warnings)
+                run.record.warn("same_source", warning, "sources")
+            document["warnings"] = overwrite(run.record.warnings)
             check_named(run.settings, roles_of(needed, task))
             models, deciders = models_of(needed, task, run.settings), decides(run.settings, needed)
-            lost = run.session.lost_spend(run.ceilings)
+            lost = run.session.lost_spend(run.budget)
             calls = [smallest_call(role, how, needed, document, run.settings) for role, how in deciders.items()]
-            document["budget"] = await open_budget(run.settings, models, calls, run.ceilings, lost)
+            document["budget"] = await open_budget(run.settings, models, calls, run.budget, lost)
             await open_all(needed, task, run)  # here, so that a missing resource is reported before any call
-            run.ceilings.start_clock()  # only now, so that the time to open the resources does not count
+            run.budget.start_clock()  # only now, so that the time to open the resources does not count
             if not given:
                 await check_stand_in(needed.sources, claim, run)
             await add_debate_metadata(document)
@@ -121,7 +121,7 @@ async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContex
     corpora, sources = await asyncio.to_thread(contents, needs.sources, settings.corpus)
     check_bound(found, bound_to(graph, task, settings.recorded(), prompt_digests(settings), sources))
     for change in changes_since(found, corpora):
-        run.ledger.warn("calibration_aged", change)
+        run.record.warn("calibration_aged", change)
     return found.model_dump(mode="json")
 
 
@@ -179,7 +179,7 @@ def close_node() -> Node:
     """Completes the result document: status, totals, citation counts, models, duration, the next message."""
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        skipped, cut = run.ceilings.skipped, run.ceilings.cut
+        skipped, cut = run.budget.skipped, run.budget.cut
         if skipped or cut:  # a ceiling prevented or ended calls; a failed debate has no stop reason
             state = {**state, "stop_reason": "budget_exhausted"}
         if state["error"] is None and every_search_failed(state["corpora"], state["evidence"]):
@@ -189,11 +189,11 @@ def close_node() -> Node:
             state = {**state, "error": fault.record("close")}
         update = {"stop_reason": state["stop_reason"], "error": state["error"]} | completed_fields(state)
         bounded = update["usage"].get("ceilings", {})
-        for name, lost in run.session.lost_spend(run.ceilings)._asdict().items():
+        for name, lost in run.session.lost_spend(run.budget)._asdict().items():
             if SETTINGS[name] in bounded:
                 bounded[SETTINGS[name]]["spent"] += lost
         if timed := bounded.get("max_seconds"):
-            timed["spent"] = round(run.ceilings.elapsed(), 3)  # since the debate began or was last resumed
+            timed["spent"] = round(run.budget.elapsed(), 3)  # since the debate began or was last resumed
         warned = []
         if skipped or cut:
             detail = refused_calls_warning(skipped, cut)

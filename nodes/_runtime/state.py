@@ -183,7 +183,7 @@ class CheckedClaim(TypedDict):
 
 
 class WithBudget(TypedDict):
-    """The debate's ceilings, as `moot.nodes._runtime.budget.open_budget` returns them; None without ceilings."""
+    """The debate's ceilings, as `moot.nodes._runtime.ceilings.open_budget` returns them; None without ceilings."""
 
     budget: NotRequired[dict[str, Any] | None]
 

@@ -9,7 +9,7 @@ from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
 from moot.nodes._records.entries import Task
-from moot.nodes._runtime.budget import Decision
+from moot.nodes._runtime.ceilings import Decision
 from moot.nodes._runtime.graph import CLOSE, DebateGraph, plain_router
 from moot.nodes._runtime.opening import Needs, close_node, open_node
 from moot.nodes._runtime.settings import EvidenceSettings, Settings

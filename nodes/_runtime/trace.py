@@ -17,7 +17,7 @@ from moot.retrievers import Evidence, Retriever
 
 
 class Place(Protocol):
-    """The position of a node in a debate; a node's `Ledger` has these fields."""
+    """The position of a node in a debate; a node's `StepRecord` has these fields."""
 
     node: str
     phase: str

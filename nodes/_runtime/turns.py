@@ -31,7 +31,7 @@ from importlib import import_module
 from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin
 
 from moot.core.errors import WorldError
-from moot.nodes._models.ledger import Ledger, record_failed_call
+from moot.nodes._models.step_record import StepRecord, record_failed_call
 from moot.nodes._records.entries import Reading, Task, Turn
 from moot.nodes._texts.replies import Reply
 from pydantic import ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag
@@ -109,12 +109,12 @@ def new_turn(
     return turn if number is None else {**turn, "number": number}
 
 
-async def with_reply(turn: Turn, kind: type[Reply], call: Awaitable[Reply], ledger: Ledger) -> Turn:
+async def with_reply(turn: Turn, kind: type[Reply], call: Awaitable[Reply], record: StepRecord) -> Turn:
     """The turn with a reply's fields, which are null if an external cause or a ceiling prevents a usable reply."""
     try:
         reply = await call
     except WorldError as error:
-        return {**turn, **dict.fromkeys(kind.model_fields), "outcome": record_failed_call(error, ledger)}
+        return {**turn, **dict.fromkeys(kind.model_fields), "outcome": record_failed_call(error, record)}
     return {**turn, **reply.model_dump(), "outcome": "ok"}
 
 

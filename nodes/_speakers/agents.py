@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from langgraph.types import Send
 from moot.nodes._records.entries import Turn
-from moot.nodes._runtime.budget import no_round_left
+from moot.nodes._runtime.ceilings import no_round_left
 from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import Settings, ask_person

@@ -87,7 +87,7 @@ def agreement_node(prompt: str = PROMPT) -> Node:
             agreed = found["agree"] is True
         elif found["agree"] not in (agreed, None):
             finding, votes = ("no agreement", "are the same") if agreed else ("an agreement", "differ or are missing")
-            run.ledger.warn("judge_contradicts_votes", f"The judge found {finding}, but the answers {votes}.")
+            run.record.warn("judge_contradicts_votes", f"The judge found {finding}, but the answers {votes}.")
         record = recorded_round(state["rounds"], reason="agreed" if agreed else "no_agreement")
         return {"turns": [{**turn, **found, "agreed": agreed}], **record}
 

@@ -12,7 +12,7 @@ from moot.nodes._models.parallel import all_at_once
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import RoundReason, StopReason, Task, Turn, Vote
 from moot.nodes._records.reducers import recorded_round
-from moot.nodes._runtime.budget import stopped_by_ceiling
+from moot.nodes._runtime.ceilings import stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.turns import Known, Said, TurnBase, numbered, tells

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moot.core.errors import BudgetExhausted, MootError, UserError
-from moot.nodes._runtime.budget import in_time
+from moot.nodes._runtime.ceilings import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState, ScoreState
 from moot.nodes._steps.score import (
@@ -51,7 +51,7 @@ async def _open_similarity(name: str, run: NodeContext) -> str:
     try:
         await open_cross_encoder(name)
     except UserError as error:
-        run.ledger.warn("cross_encoder_missing", f"{error.detail} The cosine of {run.settings.embedder} is used.")
+        run.record.warn("cross_encoder_missing", f"{error.detail} The cosine of {run.settings.embedder} is used.")
         await run.encoder()
         return f"{COSINE_PREFIX} {run.settings.embedder}"
     return name

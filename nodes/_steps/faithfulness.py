@@ -166,7 +166,7 @@ def faithfulness_node() -> Node:
         except MootError as error:
             return failed_score_update(turn, "faithfulness", error, run)
         if found.score is None and not (task and is_reasoning_task(task)):
-            run.ledger.warn("score_missing", "faithfulness: the answer makes no statement")
+            run.record.warn("score_missing", "faithfulness: the answer makes no statement")
         details = {"statements": found.statements, "supported": found.supported}
         return score_update(turn, {"faithfulness": found.score, **details})
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from langgraph.types import Send
-from moot.nodes._models.ledger import tokens_of
+from moot.nodes._models.step_record import tokens_of
 from moot.nodes._records.entries import GATE, Call, RoundReason, StopReason, Task, Turn
 from moot.nodes._records.reducers import recorded_round
-from moot.nodes._runtime.budget import Decision, is_spent
+from moot.nodes._runtime.ceilings import Decision, is_spent
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.state import DebateState
@@ -96,14 +96,14 @@ def gate_node() -> Node:
         found = await asyncio.to_thread(verified_origins, answers, state["evidence"])
         passed = agreed is not None and len(found) >= run.settings.min_verified
         for names in dependent_readers(answers, run.settings) if passed else ():
-            run.ledger.warn("readers_alike", f"{', '.join(names)}: {SAME_MODEL_AND_EVIDENCE}")
+            run.record.warn("readers_alike", f"{', '.join(names)}: {SAME_MODEL_AND_EVIDENCE}")
         reason: RoundReason = "agreed" if passed else "disputed" if agreed is None else "unverified"
         record = {
             "answers": {vote["agent"]: vote["answer"] for vote in closed["votes"]},
             "agreed": agreed,
             "origins": found if agreed is not None else [],
             "passed": passed,
-            "spent": calls_and_tokens([*state["calls"], *run.ledger.calls]),
+            "spent": calls_and_tokens([*state["calls"], *run.record.calls]),
             # None until a debate has followed
             "debate": None,
         }
@@ -160,7 +160,7 @@ def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         graph, settings = inner(run.settings)
-        run.ceilings.release_held()
+        run.budget.release_held()
         with inherit_evidence(state["evidence"]):
             document: dict[str, Any] = await graph.ainvoke(inner_input(state), context=settings)
         run.session.document = None  # the inner debate has set it at its end, but the outer debate continues

@@ -59,7 +59,7 @@ def group_origins_node() -> Node:
         read, others = found[: run.settings.max_origins], found[run.settings.max_origins :]
         if others:
             names = ", ".join(origin["origin"] for origin in others)
-            run.ledger.warn(
+            run.record.warn(
                 "origins_left_out",
                 f"`max_origins` is {run.settings.max_origins}, so these origins were not read: {names}.",
             )

@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
-from moot.nodes._runtime.budget import Decision, rounds_or_budget, stopped_by_ceiling
+from moot.nodes._runtime.ceilings import Decision, rounds_or_budget, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.turns import Citation, Known, Said, Started, tells
@@ -135,7 +135,7 @@ def judge_node(prompt: str = PROMPT) -> Node:
         turn = without_unshown_evidence(
             {**turn, "evidence_ids": [piece["id"] for piece in evidence]}, speaker.not_shown
         )
-        turn = with_answer(turn, reply, evidence, shown_ids(evidence) - speaker.not_shown, run.ledger)
+        turn = with_answer(turn, reply, evidence, shown_ids(evidence) - speaker.not_shown, run.record)
         return {
             "turns": [turn],
             "answer": reply.answer,

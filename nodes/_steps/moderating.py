@@ -111,13 +111,13 @@ def moderate_node(prompt: str = PROMPT) -> Node:
         turn: Turn = {**new_turn(state["rounds"], "moderator", "moderate"), "evidence_ids": [p["id"] for p in evidence]}
         speaker, answers = await run.speaker("moderator"), answers_of(state["turns"])
         call = moderate(state["claim"], state["task"], answers, speaker, evidence=evidence, prompt=prompt)
-        turn = await with_reply(turn, ModeratorReply, call, run.ledger)
+        turn = await with_reply(turn, ModeratorReply, call, run.record)
         if turn["outcome"] != "ok":
             return {"turns": [turn]}
         preferred = turn["preferred"]
         given = [t["answer"] for t in answers if t.get("answer") is not None]
         if preferred is not None and not any(same_answer(state["task"], preferred, str(answer)) for answer in given):
-            run.ledger.warn("new_answer", f"The moderator prefers {preferred!r}, an answer that no debater gave.")
+            run.record.warn("new_answer", f"The moderator prefers {preferred!r}, an answer that no debater gave.")
         update: dict[str, Any] = {
             "turns": [without_unshown_evidence(turn, speaker.not_shown)],
             **recorded_round(state["rounds"], reason="no_preference" if preferred is None else "preferred"),

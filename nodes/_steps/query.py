@@ -102,7 +102,7 @@ def query_node(prompt: str = PROMPT) -> Node:
                 prompt=prompt,
             )
         except ReplyError as error:
-            run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was used as the query.")
+            run.record.warn("query_not_formulated", f"{error.detail} The claim itself was used as the query.")
             query = state["claim"]
         return {"turns": [{**turn, "query": query}]}
 

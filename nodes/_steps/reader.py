@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ErrorRecord
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Call, Turn, Warned
-from moot.nodes._runtime.budget import open_budget
+from moot.nodes._runtime.ceilings import open_budget
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.settings import REPORTER
 from moot.nodes._runtime.state import CheckedQuote, ReaderSummary
@@ -180,7 +180,7 @@ def read_debate_node() -> Node:
         quotes = checked_quotes(document)[:MOST_QUOTES]
         if not quotes or document["status"] != "done" or not (document["answer"] or document["raw_verdict"]):
             return {"quotes": [], "reply": None}
-        await open_budget(run.settings, {choose_model(run.settings, REPORTER).model}, [], run.ceilings)
+        await open_budget(run.settings, {choose_model(run.settings, REPORTER).model}, [], run.budget)
         reply = await summarise_debate(document, quotes, await run.speaker(REPORTER))
         return {"quotes": quotes, "reply": reply.model_dump(mode="json")}
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import MootError
 from moot.nodes._models.speaker import Speaker, as_speaker
-from moot.nodes._runtime.budget import in_time
+from moot.nodes._runtime.ceilings import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import ScoreState

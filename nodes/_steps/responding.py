@@ -8,10 +8,10 @@ from typing import Any, Literal, NotRequired
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ReplyError, WorldError
-from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.speaker import Speaker, as_speaker
+from moot.nodes._models.step_record import StepRecord
 from moot.nodes._records.entries import Task, Turn
-from moot.nodes._runtime.budget import Decision
+from moot.nodes._runtime.ceilings import Decision
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._runtime.turns import Citation, Known, Said, Search, outcome_of, tells
@@ -223,11 +223,11 @@ def respond_node(
         except WorldError as error:
             if not may_leave:
                 raise
-            run.ledger.warn("agent_left", f"{error.detail} The debate goes on without {turn['agent']}.")
+            run.record.warn("agent_left", f"{error.detail} The debate goes on without {turn['agent']}.")
             return {"turns": [without_answer(turn, "failed")]}
         shown = shown_ids(evidence, [*opponents, *([own] if own else [])]) - speaker.not_shown
         turn = without_unshown_evidence(turn, speaker.not_shown)
-        return {"turns": [with_answer(turn, reply, [*evidence, *cited], shown, run.ledger)]}
+        return {"turns": [with_answer(turn, reply, [*evidence, *cited], shown, run.record)]}
 
     kind = partial(answer_reply, direct=direct, confidence=confidence)
     decision: dict[str | None, Decision] = {None: Decision(prompt, kind, more)}
@@ -255,11 +255,13 @@ def without_unshown_evidence(turn: Turn, not_shown: Set[str]) -> Turn:
     return {**turn, "evidence_ids": [id for id in turn["evidence_ids"] if id not in not_shown]} if not_shown else turn
 
 
-def with_answer(turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], ledger: Ledger) -> Turn:
+def with_answer(
+    turn: Turn, reply: AnswerReply, evidence: Sequence[Evidence], shown: set[str], record: StepRecord
+) -> Turn:
     """The turn with the reply's answer, reasons and checked citations; wrong citations cause warnings."""
     citations = check_citations(reply.citations, evidence, shown)
     for kind, fault in citation_warnings(citations):
-        ledger.warn(kind, fault)
+        record.warn(kind, fault)
     answered: Turn = {
         **turn,
         "answer": reply.answer,

@@ -15,7 +15,7 @@ from moot.core.errors import BudgetExhausted, MootError, ReplyError, WorldError
 from moot.nodes._models.parallel import all_at_once
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Reading, Task, Turn
-from moot.nodes._runtime.budget import in_time
+from moot.nodes._runtime.ceilings import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.settings import EvidenceSettings
 from moot.nodes._runtime.state import DebaterState
@@ -164,27 +164,27 @@ def retrieve_node(*, required: bool = False) -> Node:
         merge = partial(best_results, lists, rules, retrieved, run.settings.max_origin_share)
         pieces, displaced = merge() if size <= MOST_MERGED_WITHOUT_THREAD else await asyncio.to_thread(merge)
         if displaced:
-            run.ledger.warn("origin_share", share_warning(displaced, run.settings.max_origin_share))
+            run.record.warn("origin_share", share_warning(displaced, run.settings.max_origin_share))
         outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
         if required and every_search_failed(readings, state.get("found") or ()):
             ceiling_reached = any(isinstance(result, BudgetExhausted) for result in results)
-            fault = outage_error(readings, run.ledger.warnings, run.settings.corpus, ceiling_reached=ceiling_reached)
+            fault = outage_error(readings, run.record.warnings, run.settings.corpus, ceiling_reached=ceiling_reached)
             failed = {**turn, "query": query, "evidence_ids": [], "retrieval": outcome}
-            return {"turns": [failed], "corpora": readings, "error": fault.record(run.ledger.place())}
+            return {"turns": [failed], "corpora": readings, "error": fault.record(run.record.place())}
         if outcome == "empty":
             asked = " and ".join(f"`{reading['retriever']}`" for reading in readings)
             day = run.settings.published_before
             dated = f" published before {day}" if day else ""
-            run.ledger.warn("empty_retrieval", f"{asked} found nothing{dated} for {query!r}.")
+            run.record.warn("empty_retrieval", f"{asked} found nothing{dated} for {query!r}.")
         shortened = await all_at_once(shorten_piece(piece, query, run) for piece in pieces)
         found = await all_at_once(summarise_abstract(state, piece, run) for piece in shortened)
         for read, piece in zip(shortened, found, strict=True):
             if "shown" in piece or ("shown" in read and not is_short(read["text"], MOST_SUMMARISED_TOKENS)):
                 warning = _shortened_warning({**read, "id": piece["id"]}, run.settings.max_evidence_tokens)
-                run.ledger.warn("evidence_cut", warning, "evidence")
+                run.record.warn("evidence_cut", warning, "evidence")
         undated = [piece["id"] for piece in found if not last_day(piece.get("published") or "")]
         if undated and run.settings.published_before:
-            run.ledger.warn("undated_evidence", f"The date of publication is unknown: {', '.join(undated)}.")
+            run.record.warn("undated_evidence", f"The date of publication is unknown: {', '.join(undated)}.")
         return {
             "turns": [{**turn, "query": query, "evidence_ids": [p["id"] for p in found], "retrieval": outcome}],
             "evidence": mark_search(found, debater["name"], turn["round"], turn["phase"]),
@@ -218,7 +218,7 @@ async def shorten_piece(piece: Evidence, query: str, run: NodeContext) -> Eviden
         parts = await in_time(nearest_parts(), "text encoder")
     except MootError as error:
         detail = f"{piece['id']}: {error.detail} Only the beginning of the piece is shown."
-        run.ledger.warn("evidence_not_compared", detail)
+        run.record.warn("evidence_not_compared", detail)
         return piece
     return {**piece, "shown": parts}
 
@@ -248,19 +248,19 @@ async def ask_with_fallbacks(
     places = list(range(len(names)))
     while names:
         queries = [(await run.retriever(name), await query_forms.for_source(name)) for name in names]
-        searches = {source.name: (traced_retriever(source, run.ledger), words) for source, words in queries}
+        searches = {source.name: (traced_retriever(source, run.record), words) for source, words in queries}
         by_source = dict(zip(searches, await ask_all_in_time(list(searches.values()), rules), strict=True))
         results = results or [[] for _ in names]
         for place, name, (source, _) in zip(places, names, queries, strict=True):
             results[place] = result = by_source[source.name]
             reading = reading_of(debater["name"], name, source)
             if isinstance(result, MootError):
-                run.ledger.warn("retrieval_failed", f"{source.name}: {result.detail}")
+                run.record.warn("retrieval_failed", f"{source.name}: {result.detail}")
                 reading["failed"] = True
             else:
                 by_source[source.name] = []  # so that the results of a source with two names count once
                 for warning in fallback_warnings(asked[place], name, source.name, run.settings):
-                    run.ledger.warn("stand_in", warning, "sources")
+                    run.record.warn("stand_in", warning, "sources")
             readings.append(reading)
         failed = [i for i in places if isinstance(results[i], MootError)]
         places, names, spare = failed[: len(spare)], spare[: len(failed)], spare[len(failed) :]
@@ -323,7 +323,7 @@ async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
     try:
         return " ".join(await find_keywords(state["claim"], state["task"], query, speaker))
     except ReplyError as error:
-        run.ledger.warn("query_not_formulated", f"{error.detail} The query was not changed.")
+        run.record.warn("query_not_formulated", f"{error.detail} The query was not changed.")
         return query
 
 
@@ -341,7 +341,7 @@ async def summarise_abstract(state: DebaterState, piece: Evidence, run: NodeCont
         summary = (await open_summariser(summariser)).summarise(piece["text"])
         return with_summary(piece, await in_time(summary, "summariser"), run.settings)
     except WorldError as error:
-        run.ledger.warn("source_not_summarised", f"{piece['id']}: {error.detail} The abstract itself is shown.")
+        run.record.warn("source_not_summarised", f"{piece['id']}: {error.detail} The abstract itself is shown.")
         return piece
 
 

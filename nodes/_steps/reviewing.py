@@ -148,7 +148,7 @@ def _node(ask: Any, kind: type[Reply], prompt: str) -> Node:
         speaker, answer = await run.speaker_of(state["debater"]), state["opponents"][0]
         shown = {"evidence": state["evidence"], "persona": state["debater"].get("persona")}
         call = ask(state["claim"], state["task"], answer, speaker, **shown)
-        return {"turns": [await with_reply(state["turns"][0], kind, call, run.ledger)]}
+        return {"turns": [await with_reply(state["turns"][0], kind, call, run.record)]}
 
     return Node(step, prompts=(prompt,))
 

@@ -43,11 +43,11 @@ def robustness_node() -> Node:
             checks.insert(0, {**checks[0], "kind": "all", "without": [], "evidence_ids": [p["id"] for p in evidence]})
         selected, most = checks[: run.settings.robustness_calls], run.settings.robustness_calls
         kind: Literal["judge", "answer"] = "judge" if judge_turn else "answer"
-        before = Counter(run.ceilings.skipped), Counter(run.ceilings.cut)
+        before = Counter(run.budget.skipped), Counter(run.budget.cut)
         # A failed call leaves only its check without an answer, unless its error affects all calls.
         made = await all_at_once(repeat_decision(state, kind, check, evidence, names, run) for check in selected)
         # Calls that a ceiling prevented in the checks do not count as skipped calls of the debate.
-        run.ceilings.skipped, run.ceilings.cut = before
+        run.budget.skipped, run.budget.cut = before
         return {"robustness": robustness_result(kind, made, max(0, len(checks) - most))}
 
     def idle(state: DebateState, settings: Any) -> bool:
@@ -114,7 +114,7 @@ async def repeat_decision(
     except MootError as error:
         if not affects_only_call(error):
             raise
-        run.ledger.warn("check_failed", error.detail)
+        run.record.warn("check_failed", error.detail)
         return {**made, "outcome": getattr(error, "kind", "failed")}
     verdict = state["answer"] if state["answer"] is not None else state["raw_verdict"]
     same = reply.answer is not None and same_answer(task, reply.answer, str(verdict))

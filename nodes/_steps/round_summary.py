@@ -70,7 +70,7 @@ def summary_node(prompt: str = PROMPT) -> Node:
     async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
         speaker = await run.speaker("summariser")
         call = sum_up_round(state["claim"], state["task"], state["opponents"], speaker, prompt)
-        return {"turns": [await with_reply(state["turns"][0], SummaryReply, call, run.ledger)]}
+        return {"turns": [await with_reply(state["turns"][0], SummaryReply, call, run.record)]}
 
     return Node(step, prompts=(prompt,))
 

@@ -129,10 +129,10 @@ def score_update(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
 def missing_score_update(turn: Turn, score: str, run: NodeContext) -> dict[str, Any]:
     """The state update for a turn without an answer or without evidence: the score is null, with a warning."""
     if turn.get("answer") is None:
-        run.ledger.warn("score_missing", f"{score}: there is no answer")
+        run.record.warn("score_missing", f"{score}: there is no answer")
     elif turn.get("query") is not None:
         # Without a query, the debater did not search: nothing is missing.
-        run.ledger.warn("score_missing", f"{score}: there is no evidence")
+        run.record.warn("score_missing", f"{score}: there is no evidence")
     return score_update(turn, {score: None})
 
 
@@ -140,5 +140,5 @@ def failed_score_update(turn: Turn, score: str, error: MootError, run: NodeConte
     """The update for a score that could not be computed: null, with a warning, unless the error affects all calls."""
     if not affects_only_call(error):
         raise error
-    run.ledger.warn("score_missing", f"{score}: {error.detail}")
+    run.record.warn("score_missing", f"{score}: {error.detail}")
     return score_update(turn, {score: None})

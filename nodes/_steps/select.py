@@ -176,15 +176,15 @@ def select_node(prompt: str = PROMPT, most: int = 3) -> Node:
                 state["claim"], state["task"], pool, speaker, **context, most=most, prompt=prompt
             )
         except ReplyError as error:
-            run.ledger.warn("nothing_selected", f"{error.detail} The speaker goes on without evidence from the pool.")
+            run.record.warn("nothing_selected", f"{error.detail} The speaker goes on without evidence from the pool.")
             return {"turns": [{**turn, "selected": None, "dropped": [], "reason": None}]}
         if len(chosen.numbers) + len(chosen.dropped) < chosen.named_count:
-            run.ledger.warn(
+            run.record.warn(
                 "selection_cut", f"{chosen.named_count} items were named; the first {most} valid ones are used."
             )
         if chosen.dropped:
             dropped = ", ".join(map(str, chosen.dropped))
-            run.ledger.warn(
+            run.record.warn(
                 "unknown_selection",
                 f"The selection names items that were not shown: {dropped}. The pool has {len(pool)} items.",
             )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moot.core.errors import SOURCE_OUTAGE, BudgetExhausted, MootError, UserError, WorldError
-from moot.nodes._runtime.budget import in_time
+from moot.nodes._runtime.ceilings import in_time
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._texts.outage import reasons_to_replace

@@ -10,7 +10,7 @@ from moot.core.errors import ReplyError
 from moot.core.redaction import redact
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task, Turn
-from moot.nodes._runtime.budget import Decision, rounds_or_budget, stopped_by_ceiling
+from moot.nodes._runtime.ceilings import Decision, rounds_or_budget, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from moot.core.errors import BUDGET_EXHAUSTED, ReplyError, WorldError
 from moot.nodes._records.entries import StopReason, Vote
 from moot.nodes._records.reducers import recorded_round
-from moot.nodes._runtime.budget import rounds_or_budget
+from moot.nodes._runtime.ceilings import rounds_or_budget
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, answers_of, close_round, common_outcome

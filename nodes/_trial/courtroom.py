@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from langgraph.types import Send
 from moot.core.errors import MootError, ReplyError
 from moot.core.redaction import redact
-from moot.nodes._models.ledger import Ledger, record_failed_call
 from moot.nodes._models.speaker import affects_only_call
+from moot.nodes._models.step_record import StepRecord, record_failed_call
 from moot.nodes._records.entries import Task, Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState, TrialState
@@ -378,7 +378,7 @@ def speaker_node(
         exhibits = list(shown(state, run.settings))
         ids = {piece["id"] for piece in exhibits}
         turn: Turn = {**begin(state), "evidence_ids": [piece["id"] for piece in exhibits]}
-        run.ledger.set_turn(turn)
+        run.record.set_turn(turn)
         speaker = await run.speaker_of({**state.get("debater", {}), "name": turn["role"]})
         check: Any = None
         if vital and run.settings.verified_quotes and exhibits:
@@ -390,27 +390,27 @@ def speaker_node(
             if not affects_only_call(error) or (vital and not isinstance(error, ReplyError)):
                 raise
             empty = dict.fromkeys(fields) | ({"citations": []} if "citations" in fields else {})
-            return {"turns": [{**turn, **empty, "outcome": record_failed_call(error, run.ledger)}]}
+            return {"turns": [{**turn, **empty, "outcome": record_failed_call(error, run.record)}]}
         # Only the exhibits that stayed in the prompt may be cited.
         if speaker.not_shown:
             exhibits = [piece for piece in exhibits if piece["id"] not in speaker.not_shown]
             turn = {**turn, "evidence_ids": [piece["id"] for piece in exhibits]}
-        given = found.model_dump() | checked_citations(found, exhibits, run.ledger)
+        given = found.model_dump() | checked_citations(found, exhibits, run.record)
         return {"turns": [{**turn, **given, "scores": scores(found), "outcome": "ok"}]}
 
     return Node(step, prompts=(prompt,))
 
 
-def checked_citations(reply: Reply, shown: Sequence[Evidence], ledger: Ledger) -> dict[str, Any]:
+def checked_citations(reply: Reply, shown: Sequence[Evidence], record: StepRecord) -> dict[str, Any]:
     """A reply's ``citations``, checked against the shown exhibits, with warnings; {} if its class has no such field."""
     ids = {piece["id"] for piece in shown}
     for challenge in getattr(reply, "challenges", []):
         if challenge.evidence_id not in ids:
             challenged = redact(challenge.evidence_id)[:80]
-            ledger.warn("unknown_exhibit", f"{challenged!r} was challenged, but was not shown.")
+            record.warn("unknown_exhibit", f"{challenged!r} was challenged, but was not shown.")
     if (quotes := getattr(reply, "citations", None)) is None:
         return {}
     citations = check_citations(quotes, shown, ids)
     for kind, fault in citation_warnings(citations):
-        ledger.warn(kind, fault)
+        record.warn(kind, fault)
     return {"citations": citations}

@@ -10,7 +10,7 @@ from langgraph.types import Send
 from moot.core.errors import ReplyError
 from moot.nodes._records.entries import StopReason, Turn
 from moot.nodes._records.reducers import recorded_round
-from moot.nodes._runtime.budget import is_spent, stopped_by_ceiling
+from moot.nodes._runtime.ceilings import is_spent, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
 from moot.nodes._runtime.turns import Known, Said, Started, outcome_of, tells
@@ -401,7 +401,7 @@ def _check_arguments(state: TrialState, run: NodeContext) -> None:
         )
     if silent:
         when = "after the sides were switched" if state["phase"] == "switched" else "before the budget was used up"
-        run.ledger.warn("side_not_heard", f"The {silent} gave no usable argument {when}.")
+        run.record.warn("side_not_heard", f"The {silent} gave no usable argument {when}.")
 
 
 def values_by_round(turns: Sequence[Turn], rounds: int) -> dict[str, Any]:

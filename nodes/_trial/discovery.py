@@ -17,7 +17,7 @@ from moot.core.lazy import imported
 from moot.core.words import count_with_noun
 from moot.nodes._models.speaker import affects_only_call
 from moot.nodes._records.entries import Turn
-from moot.nodes._runtime.budget import in_time
+from moot.nodes._runtime.ceilings import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
 from moot.nodes._runtime.turns import Known, Said, Search, Started, tells
@@ -277,7 +277,7 @@ def discovery_query_node() -> Node:
         except MootError as error:
             if not affects_only_call(error):
                 raise
-            run.ledger.warn("query_not_formulated", f"{error.detail} The claim itself was used as the query.")
+            run.record.warn("query_not_formulated", f"{error.detail} The claim itself was used as the query.")
             return {"turns": [{**turn, "formulated": None, "query": state["claim"]}]}
         return {"turns": [{**turn, "formulated": reply.query, "query": reply.query}]}
 
@@ -301,7 +301,7 @@ def refine_node() -> Node:
         except MootError as error:
             if not affects_only_call(error):
                 raise
-            run.ledger.warn("query_not_refined", f"{error.detail} The query was not changed.")
+            run.record.warn("query_not_refined", f"{error.detail} The query was not changed.")
             return {}
         return {"turns": [{**turn, "query": reply.query}]}
 
@@ -337,7 +337,7 @@ def admit_node() -> Node:
             vectors, request_vectors = await in_time(encoding, "text encoder")
         except BudgetExhausted as error:
             unjudged = [piece for piece in found if "status" not in piece]
-            run.ledger.warn("not_weighed", f"{error.detail} Not compared with the record: {len(unjudged)} results.")
+            run.record.warn("not_weighed", f"{error.detail} Not compared with the record: {len(unjudged)} results.")
             ended = [_with_end(_with_unknown_scores(turn), state["turns"], settings) for turn in turns]
             return {"turns": ended, "evidence": [_with_status(piece, joins=False) for piece in unjudged]}
         wanted = [vector for vector, turn in zip(request_vectors, turns, strict=True) for _ in turn["evidence_ids"]]

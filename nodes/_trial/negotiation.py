@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from langgraph.types import Send
 from moot.core.errors import ReplyError, WorldError
 from moot.nodes._records.entries import Turn
-from moot.nodes._runtime.budget import stopped_by_ceiling
+from moot.nodes._runtime.ceilings import stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
 from moot.nodes._runtime.turns import Known, Said, Search, Started, new_turn, outcome_of, piece_in_words, tells
@@ -217,7 +217,7 @@ def disclose_node() -> Node:
         ]
         premises = premises_of(state["turns"])
         if run.settings.sources and (over := len(premises) - run.settings.max_premises) > 0:
-            run.ledger.warn(
+            run.record.warn(
                 "premises_not_searched", f"No search for {over} of {len(premises)} premises: `max_premises` is reached."
             )
         return {"evidence": pieces}
@@ -415,13 +415,13 @@ def rule_node() -> Node:
         for turn in weighed:
             (exhibit,) = turn["evidence_ids"]
             if (weight := turn["scores"].get("weight")) is None:
-                run.ledger.warn("not_weighed", f"{exhibit} could not be weighed, so it is not admitted.")
+                run.record.warn("not_weighed", f"{exhibit} could not be weighed, so it is not admitted.")
                 continue
             ratings: Any = {"relevance": turn["relevance"], "credibility": turn["credibility"], "weight": weight}
             found = ruling(weight, admitted=run.settings.admitted_above, disputed=run.settings.disputed_above)
             ruled.append({**known[exhibit], **ratings, "status": found})
         if not any(piece["status"] == "admitted" for piece in ruled):
-            run.ledger.warn("nothing_admitted", "No evidence was admitted: the debates start without any exhibit.")
+            run.record.warn("nothing_admitted", "No evidence was admitted: the debates start without any exhibit.")
         return {"evidence": ruled}
 
     return Node(step)

@@ -12,7 +12,7 @@ from langgraph.types import Send
 from moot.core.errors import BUDGET_EXHAUSTED, ReplyError, UserError, WorldError
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import CourtDebate, Task, Turn, Vote
-from moot.nodes._runtime.budget import Decision, stopped_by_ceiling
+from moot.nodes._runtime.ceilings import Decision, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.state import DebateState, TrialState
 from moot.nodes._runtime.turns import Known, Said, Started, new_turn, outcome_of, tells
@@ -187,7 +187,7 @@ def analyse_node() -> Node:
 # --- the record -------------------------------------------------------------------------------------------------------
 
 DEBATE_NAMES = {"primary": "first", "switched": "second"}
-"""The names of the debates in the record, by their phase."""
+"""The names of the debates in the store, by their phase."""
 
 ALWAYS_WHOLE = ("first_debate", "second_debate", "retrieval", "critic", "reflections", "consistency")
 """The parts of a record that are never shortened."""
@@ -347,17 +347,17 @@ def compile_record_node() -> Node:
         values, left = fit_record(state["claim"], state["task"], state["turns"], state["evidence"], most)
         if left:
             ids = ", ".join(piece["id"] for piece in left)
-            run.ledger.warn(
+            run.record.warn(
                 "exhibits_left_out", f"The record is longer than {most} tokens, so the judges do not read {ids}."
             )
         if (tokens := tokens_without_exhibits(values)) > most:
-            run.ledger.warn(
+            run.record.warn(
                 "record_too_long",
                 f"The record without exhibits has {tokens} tokens, more than `panel_tokens` ({most}). "
                 "These parts of the record are not shortened.",
             )
         if same := speakers_sharing_a_model(run.settings):
-            run.ledger.warn(
+            run.record.warn(
                 "shared_model",
                 f"{', '.join(same)}: each has the model of a counsel or of another judge, and should have its own.",
             )
@@ -522,7 +522,7 @@ def decide_node() -> Node:
         answers = {v: answer_for(v, labels, run.settings.inconclusive) for v in VERDICTS}
         answer = answers[decided.verdict]
         if decided.verdict == "INCONCLUSIVE" and answer == labels["SUPPORTED"]:
-            run.ledger.warn(
+            run.record.warn(
                 "burden_of_refutation",
                 f"The panel found the claim INCONCLUSIVE; because it was not refuted, the answer is {answer}.",
             )

@@ -14,11 +14,11 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from moot.evals._runs.plan import make_plan
 from moot.evals._runs.run_plan import Limits, run_plan
 from moot.graphs import load_graph
-from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.seeds import CallSeeds, derived_seed
 from moot.nodes._models.session import Session
 from moot.nodes._models.speaker import as_speaker
+from moot.nodes._models.step_record import StepRecord
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._steps.query import formulate_query
@@ -121,7 +121,7 @@ async def test_equal_requests_have_different_seeds(start_stub: StartStub) -> Non
     stub, session = start_stub(), Session()
     settings = Settings.model_validate({"model": "openai:stub", "seed": 1})
     for agent in ("agent-1", "agent-2"):
-        speaker = await NodeContext(settings, Ledger(agent=agent), session).speaker("scorer")
+        speaker = await NodeContext(settings, StepRecord(agent=agent), session).speaker("scorer")
         for _ in range(2):
             await formulate_query(CLAIM, speaker)
     assert len(set(seeds_of(stub))) == len(stub.calls()) == 4

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.step_record import StepRecord
 from moot.nodes._runtime.node import NodeContext
 
 from tests.conftest import StartStub, free_port
@@ -435,6 +435,6 @@ async def test_the_temperature_of_a_model_overrides_the_default_of_the_system(
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     settings = load_graph(graph).settings.model_validate({"models": {"agent-1": choice}})
-    speaker = await NodeContext(settings, Ledger()).speaker_of({"name": "agent-1"})
+    speaker = await NodeContext(settings, StepRecord()).speaker_of({"name": "agent-1"})
     chat: Any = speaker.model.chat
     assert chat.temperature == temperature

@@ -19,9 +19,9 @@ from moot.core.errors import BudgetExhausted
 from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
 from moot.nodes._models.budget import Budget
 from moot.nodes._models.contexts import count_prompt, forget_contexts
-from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.spend import PlannedCall, Spend, most_of, spent_by
+from moot.nodes._models.step_record import tokens_of
 from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.system import Debate
@@ -251,7 +251,7 @@ async def test_max_seconds_does_not_include_the_time_for_loading_models(
     plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def load(needs: Any, task: Any, run: Any) -> None:
-        run.ceilings._started -= 1000  # as if loading took 1,000 seconds
+        run.budget._started -= 1000  # as if loading took 1,000 seconds
 
     monkeypatch.setattr("moot.nodes._runtime.opening.open_all", load)
     document = await run_debate("society_of_minds", [], max_rounds=1, max_seconds=500)

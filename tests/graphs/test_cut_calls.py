@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from moot.graphs import shared_ceilings
-from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import read_prices
 from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.spend import spent_by
+from moot.nodes._models.step_record import tokens_of
 from moot.transcript import round_sections
 from moot.transcript.end import costs
 from moot.transcript.report.method import cost

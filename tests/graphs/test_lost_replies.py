@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 from moot.nodes._models.contexts import forget_contexts
-from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.spend import spent_by
+from moot.nodes._models.step_record import tokens_of
 
 from tests.benchmarks.ceilings import run_debate
 from tests.conftest import StartStub, free_port

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from moot.graphs.madke import MadkeSettings
-from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.step_record import StepRecord
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._speakers.turns import speaker_declaration
 
@@ -72,6 +72,6 @@ async def test_the_models_setting_replaces_a_debaters_own_model(
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     given = {"model": "openai:default", "debaters": [{"model": own, "seed": 3}, {}], "models": models}
     settings = MadkeSettings.model_validate(given)
-    speaker = await NodeContext(settings, Ledger()).speaker_of(speaker_declaration(settings.debaters[0]))
+    speaker = await NodeContext(settings, StepRecord()).speaker_of(speaker_declaration(settings.debaters[0]))
     chat: Any = speaker.model.chat
     assert (chat.temperature, chat.model_name, speaker.seed) == (temperature, model, 3)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from moot.graphs.proclaim import ProclaimSettings
 from moot.nodes._models.budget import Budget
-from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.step_record import StepRecord
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._trial.discovery import _relevance
 from moot.retrievers import open_encoder
@@ -306,8 +306,8 @@ async def test_relevance_that_cannot_be_computed_in_time_is_unknown(monkeypatch:
         async def embed(self, texts: Any) -> Any:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr("moot.nodes._runtime.budget.current_ceilings", lambda: Budget(seconds=1e-6))
-    run: Any = NodeContext(ProclaimSettings(relevance_gain=0.1), Ledger())
+    monkeypatch.setattr("moot.nodes._runtime.ceilings.current_budget", lambda: Budget(seconds=1e-6))
+    run: Any = NodeContext(ProclaimSettings(relevance_gain=0.1), StepRecord())
     turn: Any = {"query": "Who is it?"}
     async with asyncio.timeout(60):
         assert await _relevance(turn, [], run, Slow()) == {}  # type: ignore[arg-type]

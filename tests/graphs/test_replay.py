@@ -16,11 +16,11 @@ from moot.core.store import Store, open_store
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.contexts import forget_contexts
-from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.prices import paid_calls
 from moot.nodes._models.replies import DebateReplies, StoreUse, store_use
 from moot.nodes._models.session import Session
 from moot.nodes._models.speaker import Speaker
+from moot.nodes._models.step_record import StepRecord
 from moot.nodes._texts.replies import QueryReply
 from moot.transcript.end import costs
 
@@ -196,7 +196,7 @@ async def ask_judge(session: Session, agent: str = "") -> Any:
     model = await open_chat_model("openai:stub")
     speaker = Speaker("judge", model, session=session, sample=(agent, 1), prompts=PROMPTS)
     await speaker.ask("write", {}, QueryReply)
-    return speaker.ledger.calls
+    return speaker.record.calls
 
 
 async def test_equal_calls_of_one_agent_share_a_request(stub: StubEndpoint, store: Store) -> None:
@@ -220,7 +220,7 @@ async def test_equal_calls_of_two_nodes_find_their_own_replies_in_any_order(
 
     async def ask(session: Session, node: str) -> str:
         model = await open_chat_model("openai:stub")
-        speaker = Speaker("judge", model, Ledger(node), session=session, prompts=PROMPTS)
+        speaker = Speaker("judge", model, StepRecord(node), session=session, prompts=PROMPTS)
         return (await speaker.ask("write", {}, QueryReply)).query
 
     session = await recording_session(store)

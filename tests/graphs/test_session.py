@@ -29,8 +29,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
 
     original = NodeContext.__init__
 
-    def start_with_record(run: NodeContext, settings: Any, ledger: Any) -> None:
-        original(run, settings, ledger, record_session())
+    def start_with_record(run: NodeContext, settings: Any, record: Any) -> None:
+        original(run, settings, record, record_session())
 
     monkeypatch.setattr(NodeContext, "__init__", start_with_record)
     return sessions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moot.graphs.society_of_minds import SocietySettings
-from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.step_record import StepRecord
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._speakers.turns import speaker_declaration
 
@@ -139,7 +139,7 @@ async def test_agents_that_share_a_model_may_have_their_own_seeds(start_stub: St
     seeded = [{"seed": 7}, {"seed": 8}, {"model": {"model": "openai:stub", "seed": 9}}, {}]
     settings = SocietySettings.model_validate({"model": "openai:stub", "agents": seeded})
     speakers = [
-        await NodeContext(settings, Ledger()).speaker_of(speaker_declaration(agent)) for agent in settings.agents
+        await NodeContext(settings, StepRecord()).speaker_of(speaker_declaration(agent)) for agent in settings.agents
     ]
     assert [speaker.seed for speaker in speakers] == [7, 8, 9, None]
     assert [s.role for s in speakers] == ["agent-1", "agent-2", "agent-3", "agent-4"]

@@ -14,7 +14,7 @@ from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 from moot.graphs.society_of_minds import builder as society_of_minds
-from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.step_record import StepRecord
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._runtime.prompt_settings import with_prompts
 from moot.nodes._runtime.settings import Settings, checked_settings
@@ -68,8 +68,8 @@ async def test_a_speaker_uses_the_edited_prompt_of_the_settings() -> None:
     """The other prompts stay as shipped, and so do all prompts under settings without edited prompts."""
     kind = with_prompts(Settings, {"scoring/questions": ["node"], "scoring/statements": ["node"]})
     settings = checked_settings(kind, {"model": "fake:1", "questions_prompt": "Ask.\n---\n{answer} ({count})"})
-    edited = await NodeContext(settings, Ledger()).speaker("scorer")
-    unedited = await NodeContext(kind(model="fake:1"), Ledger()).speaker("scorer")
+    edited = await NodeContext(settings, StepRecord()).speaker("scorer")
+    unedited = await NodeContext(kind(model="fake:1"), StepRecord()).speaker("scorer")
     values = {"answer": "So.", "count": "3", "claim": "Bees make honey.", "of": "."}
     assert edited.filled("scoring/questions", values) == ("Ask.", "So. (3)")
     assert edited.filled("scoring/statements", values) == fill(shipped("scoring/statements"), values)

@@ -31,11 +31,11 @@ def test_ratios_divide_the_cost_of_the_control_by_that_of_the_debate() -> None:
     assert ratios(DEBATE, FullCost(None, None, 0, 0.0)) == dict.fromkeys(FullCost._fields)
 
 
-def test_replies_from_the_ledger_are_counted_as_if_paid_for() -> None:
+def test_stored_replies_are_counted_as_if_paid_for() -> None:
     """A call that shared the request of an equal call is not counted."""
     calls = [call(), call(from_store=True), call(0, 0, shared=True)]
     cost = full_cost(calls, 3.0, PRICES)
-    assert cost == FullCost(240, cost.usd, 2, None)  # the duration is unknown, because a reply came from the ledger
+    assert cost == FullCost(240, cost.usd, 2, None)  # the duration is unknown, because a reply was stored
     assert cost.usd == pytest.approx(0.0006)
 
 

@@ -108,7 +108,7 @@ async def outcome_of_call(
             await speaker.converse(send, [HumanMessage("Is it so?")])
         except MootError as error:
             return error
-        [call] = speaker.ledger.calls
+        [call] = speaker.record.calls
         return call
 
 
@@ -206,7 +206,7 @@ async def test_a_rate_limited_call_is_retried(as_stream: bool, monkeypatch: pyte
             return parts[0]  # type: ignore[no-any-return]
 
         assert await speaker.converse(send, [HumanMessage("Is it so?")]) is not None
-        assert [call["attempts"] for call in speaker.ledger.calls] == [3]
+        assert [call["attempts"] for call in speaker.record.calls] == [3]
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import pytest
 from moot.core.endpoint import Limits, close_clients
 from moot.core.errors import MootError, ReplyError, UserError, WorldError
 from moot.nodes._models.chat_models import StructuredOutput, open_chat_model
-from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.speaker import Speaker
+from moot.nodes._models.step_record import StepRecord
 from moot.nodes._texts.replies import AnswerReply, QueryReply, Reply, answer_reply, reply_schema
 from moot.nodes._texts.task import make_task
 
@@ -30,16 +30,16 @@ CANARY = "sk-canary-5f2c9d8a7b"
 
 @dataclass
 class AskResult:
-    """The reply or the error of one `Speaker.ask`, and the ledger with its calls."""
+    """The reply or the error of one `Speaker.ask`, and the record with its calls."""
 
     reply: Any
     error: MootError | None
-    ledger: Ledger
+    record: StepRecord
 
     @property
     def texts(self) -> str:
         """The calls, the warnings, and the record of the error, as one text."""
-        return f"{self.error and self.error.record('')} {self.ledger.calls} {self.ledger.warnings}"
+        return f"{self.error and self.error.record('')} {self.record.calls} {self.record.warnings}"
 
 
 async def ask(
@@ -52,24 +52,24 @@ async def ask(
     max_wait: float = 600,
 ) -> AskResult:
     """Makes one `Speaker.ask` with a new speaker."""
-    ledger = Ledger(node="respond", round=2, agent="rag")
+    record = StepRecord(node="respond", round=2, agent="rag")
     chat = await open_chat_model(model, timeout=timeout)
     speaker = Speaker(
-        "rag", chat, ledger, Limits(attempts, max_wait=max_wait), structured_output=structured_output, prompts=PROMPTS
+        "rag", chat, record, Limits(attempts, max_wait=max_wait), structured_output=structured_output, prompts=PROMPTS
     )
     try:
-        return AskResult(await speaker.ask("decide", {}, reply), None, ledger)
+        return AskResult(await speaker.ask("decide", {}, reply), None, record)
     except MootError as error:
-        return AskResult(None, error, ledger)
+        return AskResult(None, error, record)
 
 
 async def test_a_usable_reply_is_returned(start_stub: StartStub) -> None:
-    """The ledger records one call. The request has the prompt's two messages and the schema of the reply."""
+    """The record has one call. The request has the prompt's two messages and the schema of the reply."""
     stub = start_stub([{"reply": GOOD}])
     result = await ask()
     assert isinstance(result.reply, AnswerReply)
     assert result.reply.answer == "SUPPORTS"
-    [call] = result.ledger.calls
+    [call] = result.record.calls
     seconds = call.pop("seconds")  # type: ignore[misc]
     assert 0 < seconds < 30
     assert call == {
@@ -85,7 +85,7 @@ async def test_a_usable_reply_is_returned(start_stub: StartStub) -> None:
         "attempts": 1,
         "outcome": "ok",
     }
-    assert (result.ledger.warnings, result.ledger.depth) == ([], 1)
+    assert (result.record.warnings, result.record.depth) == ([], 1)
     [request] = stub.requests()
     assert [(m["role"], m["content"]) for m in request["messages"]] == [("system", "Decide."), ("user", "The data.")]
     assert request["response_format"]["json_schema"]["schema"] == reply_schema(ANSWER)
@@ -95,7 +95,7 @@ async def test_token_counts_are_unknown_if_the_response_has_no_usage(start_stub:
     choice = {"index": 0, "message": {"role": "assistant", "content": GOOD}, "finish_reason": "stop"}
     raw = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
     start_stub([{"raw": json.dumps(raw)}])
-    [call] = (await ask()).ledger.calls
+    [call] = (await ask()).record.calls
     assert (call["prompt_tokens"], call["completion_tokens"], call["reported_model"]) == (None, None, "m")
 
 
@@ -104,7 +104,7 @@ async def test_requests_with_transient_http_errors_are_retried(start_stub: Start
     stub = start_stub([{"status": status, "retry_after": "0", "times": 2}, {"reply": GOOD}])
     result = await ask()
     assert result.reply.answer == "SUPPORTS"
-    assert [(c["attempts"], c["outcome"]) for c in result.ledger.calls] == [(3, "ok")]
+    assert [(c["attempts"], c["outcome"]) for c in result.record.calls] == [(3, "ok")]
     assert len(stub.requests()) == 3
 
 
@@ -147,7 +147,7 @@ FAILURES: dict[str, tuple[dict[str, Any], int, type[MootError], str, str]] = {
 async def test_the_kind_of_the_error_matches_the_failure_of_a_call(
     start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the endpoint, but not the API key. The ledger records one failed call."""
+    """The error names the endpoint, but not the API key. The record has one failed call."""
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     stub = start_stub([{"model": f"^stub-{name}$", **rule} for name, (rule, *_) in FAILURES.items()])
     results = await asyncio.gather(*(ask(f"openai:stub-{name}", attempts=2, max_wait=0) for name in FAILURES))
@@ -160,7 +160,7 @@ async def test_the_kind_of_the_error_matches_the_failure_of_a_call(
         assert words in result.error.detail, name
         assert stub.url in result.error.detail, name
         assert result.error.where == "rag: respond, round 2"
-        [call] = result.ledger.calls
+        [call] = result.record.calls
         assert (call["attempts"], call["outcome"], call["prompt_tokens"]) == (request_count, "failed", None), name
         assert call["detail"] == result.error.detail
         assert CANARY not in result.texts, name
@@ -197,7 +197,7 @@ async def test_a_call_to_a_closed_port_is_a_retryable_error(monkeypatch: pytest.
     result = await ask(attempts=1)
     assert result.error is not None
     assert (result.error.kind, result.error.retryable) == ("unreachable", True)
-    assert [(c["outcome"], c["attempts"]) for c in result.ledger.calls] == [("failed", 1)]
+    assert [(c["outcome"], c["attempts"]) for c in result.record.calls] == [("failed", 1)]
 
 
 async def test_a_call_that_times_out_is_a_retryable_error(start_stub: StartStub) -> None:
@@ -249,13 +249,13 @@ async def test_an_unusable_reply_is_followed_by_a_second_request(start_stub: Sta
     requests = stub.requests()
     for (name, (_, outcome, words)), result in zip(UNUSABLE.items(), results, strict=True):
         sent = [r["messages"] for r in requests if r["model"] == f"stub-{name}"]
-        outcomes = [c["outcome"] for c in result.ledger.calls]
+        outcomes = [c["outcome"] for c in result.record.calls]
         assert (name, len(sent), outcomes) == (name, 2, [outcome, outcome if always_unusable else "ok"])
-        assert [c["attempts"] for c in result.ledger.calls] == [1, 1]
-        assert re.search(words, result.ledger.calls[0]["detail"]), name
-        assert [w["kind"] for w in result.ledger.warnings] == [outcome] * (2 if always_unusable else 1), name
-        assert result.ledger.warnings[0]["where"] == "rag: respond, round 2"
-        assert result.ledger.depth == 2
+        assert [c["attempts"] for c in result.record.calls] == [1, 1]
+        assert re.search(words, result.record.calls[0]["detail"]), name
+        assert [w["kind"] for w in result.record.warnings] == [outcome] * (2 if always_unusable else 1), name
+        assert result.record.warnings[0]["where"] == "rag: respond, round 2"
+        assert result.record.depth == 2
         assert sent[1][:2] == sent[0]
         assert [m["role"] for m in sent[1]] == ["system", "user", "assistant", "user"]
         assert re.search(words, sent[1][3]["content"]), name
@@ -274,8 +274,8 @@ async def test_both_requests_are_recorded_if_the_second_one_fails(start_stub: St
     result = await ask()
     assert result.error is not None
     assert (result.error.kind, result.error.where) == ("authentication", "rag: respond, round 2")
-    assert [c["outcome"] for c in result.ledger.calls] == ["unparsed", "failed"]
-    assert [w["kind"] for w in result.ledger.warnings] == ["unparsed"]
+    assert [c["outcome"] for c in result.record.calls] == ["unparsed", "failed"]
+    assert [w["kind"] for w in result.record.warnings] == ["unparsed"]
 
 
 @pytest.mark.parametrize("mode", ["text", "json_object"])

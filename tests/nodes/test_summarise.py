@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from moot.graphs.madke import MadkeSettings
 from moot.nodes import Settings, make_task, new_turn
-from moot.nodes._models.ledger import Ledger
+from moot.nodes._models.step_record import StepRecord
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._runtime.turns import Known
 from moot.nodes._steps.agreeing import agreed_in, agreement_node, tell_agreement
@@ -43,12 +43,12 @@ async def test_the_judge_decides_only_if_the_votes_are_undecided(
     # Without a model, answers are grouped by their text.
     votes = votes_of(turns, (await group_answers("", task, answers))[0])
     state: Any = {"claim": "It is an island.", "task": task, "turns": turns, "votes": votes, "rounds": 1}
-    run = NodeContext(Settings(model="openai:stub-judge", attempts=1), Ledger())
+    run = NodeContext(Settings(model="openai:stub-judge", attempts=1), StepRecord())
     update = await agreement_node().step(state, run)
     [turn] = update["turns"]
     assert (turn["agree"], turn["agreed"], turn["outcome"]) == (agree, agreed, "unparsed" if agree is None else "ok")
     assert [record["reason"] for record in update["round_log"]] == ["agreed" if agreed else "no_agreement"]
-    assert [w["kind"] for w in run.ledger.warnings].count("judge_contradicts_votes") == warns
+    assert [w["kind"] for w in run.record.warnings].count("judge_contradicts_votes") == warns
     assert agreed_in([*turns, turn], 1) == agreed
 
 

@@ -13,10 +13,10 @@ from moot.core.errors import MootError, UserError
 from moot.core.refusals import explain
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
-from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.prices import cost_of, read_prices
 from moot.nodes._models.seeds import with_seed
 from moot.nodes._models.speaker import Speaker
+from moot.nodes._models.step_record import StepRecord
 from moot.nodes._models.structured import reply_options
 from moot.nodes._texts.replies import answer_reply
 from moot.nodes._texts.task import make_task
@@ -42,23 +42,23 @@ async def anthropic_key(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     await close_clients()
 
 
-async def ask(api: MessagesEndpoint, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, Ledger]:
-    """The reply or the error of one `Speaker.ask`, and the ledger with its calls."""
+async def ask(api: MessagesEndpoint, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, StepRecord]:
+    """The reply or the error of one `Speaker.ask`, and the record with its calls."""
     monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
-    ledger = Ledger(node="respond", round=2, agent="rag")
+    record = StepRecord(node="respond", round=2, agent="rag")
     mode = options.pop("structured_output", "json_schema")
     chat = await open_chat_model(MODEL, timeout=30, **options)
-    speaker = Speaker("rag", chat, ledger, Limits(3, max_wait=5), structured_output=mode, prompts=PROMPTS)
+    speaker = Speaker("rag", chat, record, Limits(3, max_wait=5), structured_output=mode, prompts=PROMPTS)
     try:
-        return await speaker.ask("decide", {}, ANSWER), ledger
+        return await speaker.ask("decide", {}, ANSWER), record
     except MootError as error:
-        return error, ledger
+        return error, record
 
 
 async def test_a_request_has_the_prompt_the_schema_and_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ledger records the call with its token counts."""
+    """The record has the call with its token counts."""
     async with messages_api(GOOD) as api:
-        reply, ledger = await ask(api, monkeypatch, max_tokens=300)
+        reply, record = await ask(api, monkeypatch, max_tokens=300)
     assert reply.answer == "SUPPORTS"
     (sent,) = api.requests
     assert (sent["model"], sent["max_tokens"], sent["temperature"]) == ("claude-haiku-4-5", 300, 0.0)
@@ -66,7 +66,7 @@ async def test_a_request_has_the_prompt_the_schema_and_the_settings(monkeypatch:
     assert sent["output_config"]["format"]["type"] == "json_schema"
     assert set(sent["output_config"]["format"]["schema"]["properties"]) == {"rationale", "citations", "answer"}
     assert KEY in (api.headers[0].get("x-api-key") or api.headers[0]["authorization"])
-    (call,) = ledger.calls
+    (call,) = record.calls
     assert (call["prompt_tokens"], call["completion_tokens"], call["attempts"]) == (25, 7, 1)
     assert (call["model"], call["reported_model"]) == (MODEL, "claude-haiku-4-5")
 
@@ -78,10 +78,10 @@ async def test_only_moot_retries_requests_with_transient_errors(monkeypatch: pyt
         "headers": {"retry-after": "0"},
     }
     async with messages_api(busy, {"status": 529}, {"status": 500}, GOOD) as api:
-        reply, ledger = await ask(api, monkeypatch)
+        reply, record = await ask(api, monkeypatch)
     assert reply.answer == "SUPPORTS"
     # Each attempt sends one request, because the client itself does not retry.
-    assert (ledger.calls[0]["attempts"], len(api.requests)) == (4, 4)
+    assert (record.calls[0]["attempts"], len(api.requests)) == (4, 4)
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ async def test_http_errors_become_errors_of_the_matching_kind(
     """The errors quote the message of the API, but not the key in this message."""
     api_error = {"type": error[0], "message": error[1]}
     async with messages_api({"status": status, "error": api_error, "headers": headers}) as api:
-        failed, ledger = await ask(api, monkeypatch)
+        failed, record = await ask(api, monkeypatch)
         assert (failed.kind, words in failed.detail, KEY in failed.detail) == (kind, True, False)
         assert api.url in failed.detail
         assert error[1].replace(KEY, "[ANTHROPIC_API_KEY]") in failed.detail
-        assert ledger.calls[-1]["outcome"] == "failed"
+        assert record.calls[-1]["outcome"] == "failed"
         assert len(api.requests) == (3 if kind == "server_error" else 1)
 
 
@@ -119,16 +119,16 @@ async def test_a_prompt_beyond_the_context_is_an_error_of_the_kind_too_long(monk
 @pytest.mark.parametrize(("stop", "outcome"), [("max_tokens", "cut"), ("refusal", "refused")])
 async def test_cut_and_refused_replies_are_errors(stop: str, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api({"text": GOOD, "stop": stop}) as api:
-        failed, ledger = await ask(api, monkeypatch)
-    assert [call["outcome"] for call in ledger.calls] == [outcome, outcome]
+        failed, record = await ask(api, monkeypatch)
+    assert [call["outcome"] for call in record.calls] == [outcome, outcome]
     assert failed.kind == outcome
 
 
 async def test_calls_to_an_unreachable_endpoint_are_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     async with messages_api(GOOD) as api:
         pass
-    failed, ledger = await ask(api, monkeypatch)
-    assert (failed.kind, ledger.calls[0]["attempts"]) == ("unreachable", 3)
+    failed, record = await ask(api, monkeypatch)
+    assert (failed.kind, record.calls[0]["attempts"]) == ("unreachable", 3)
 
 
 async def test_streams_report_token_counts_and_errors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,8 +38,8 @@ from moot.nodes import testify_node as expert_node  # pytest would collect a nam
 from moot.nodes._cortex.similarity import rate_similarity
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.fake import FakeChatModel, draw
-from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.speaker import Speaker
+from moot.nodes._models.step_record import StepRecord
 from moot.nodes._react.tool_agent import show_steps
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.node import NodeContext
@@ -106,7 +106,7 @@ class RecordedRun(NodeContext):
     """The context of a node whose speakers are all the same recorder."""
 
     def __init__(self, settings: Any, recorder: Recorder) -> None:
-        super().__init__(settings, Ledger())
+        super().__init__(settings, StepRecord())
         self.recorder = recorder
 
     async def speaker(self, role: str, own: Any = None, seed: int | None = None, *, sample: int = 1) -> Speaker:

@@ -43,7 +43,7 @@ async def test_an_equal_document_is_stored_only_once(own_home: Path) -> None:
     debates.delete(ids[2])
     with pytest.raises(UserError, match="no such debate"):
         debates.load(ids[2])
-    client: Any = None  # `entry_of` uses it only for debates in the ledger
+    client: Any = None  # `entry_of` uses it only for debates in the store
     assert await table.entry_of(document["id"], ids[2], {document["id"]}, client) is None
     found = await table.entry_of(document["id"], ids[0], {document["id"]}, client)
     assert found == debates.entry(ids[0])

@@ -11,8 +11,8 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.store import open_store
-from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
+from moot.nodes._models.step_record import tokens_of
 from moot.nodes._runtime.document import check_schema
 from moot.nodes._texts.calibrated import confidence_basis
 from moot.nodes._texts.outage import outage_of

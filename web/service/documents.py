@@ -14,8 +14,8 @@ from typing import Any
 
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.store import LOOKUP_PATIENCE
-from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
+from moot.nodes._models.step_record import tokens_of
 from moot.web.caller import current_user
 from moot.web.kept import HEX, Document, document_text, entry_of, id_time, no_debate_error
 

@@ -9,8 +9,8 @@ from typing import cast
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from moot.core.errors import BudgetExhausted, Outcome, ReplyError
 from moot.nodes._models.call.request import Asker, Request, Way
-from moot.nodes._models.ledger import tokens_of
 from moot.nodes._models.reply_parsing import text_of
+from moot.nodes._models.step_record import tokens_of
 from moot.prompts import as_data
 
 LONGEST_ECHO = 2000
@@ -33,7 +33,7 @@ def asking(below: Way, speaker: Asker) -> Way:
         if not problem:
             return message
         error = reply_error(speaker, request, problem)
-        used = tokens_of(speaker.ledger.calls) + (tokens_of(request.calls) if request.record is None else 0)
+        used = tokens_of(speaker.record.calls) + (tokens_of(request.calls) if request.record is None else 0)
         if speaker.tokens_left is not None and used >= speaker.tokens_left:
             raise error
         if entry and not stored:

@@ -38,7 +38,7 @@ def fitting(below: Way, speaker: Asker) -> Way:
         before = 0
         for refusals in range(MOST_REFUSALS + 1):
             # The prompt of a role that decides is also shortened to the budget that the ceilings leave.
-            room = speaker.ceilings.prompt_bytes(speaker.role, request.prompt, name)
+            room = speaker.budget.prompt_bytes(speaker.role, request.prompt, name)
             if room is not None:
                 room -= schema_bytes(request)
             fitted = fit_messages(request.messages, model, speaker.role, speaker.context_tokens, request.ranks, room)

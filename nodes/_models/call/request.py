@@ -18,10 +18,10 @@ from moot.core.endpoint import DEFAULT_LIMITS, Limits
 from moot.core.errors import MootError
 from moot.nodes._models.budget import Budget
 from moot.nodes._models.chat_models import ChatModel
-from moot.nodes._models.ledger import Ledger
 from moot.nodes._models.seeds import CallSeeds
 from moot.nodes._models.session import Session
 from moot.nodes._models.spend import Spend
+from moot.nodes._models.step_record import StepRecord
 from moot.nodes._records.entries import Call, LeftOut
 
 Send = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[BaseMessage]]
@@ -54,7 +54,7 @@ class Request:
     # What the model also gets: the schema of the reply, or tools
     parts: Mapping[str, Any] = field(default_factory=dict)
     ranks: Mapping[str, int] = field(default_factory=dict)  # of evidence, by id: which pieces are left out last
-    record: Ledger | None = None  # the node's record, which gets calls and warnings at once; None below a store
+    record: StepRecord | None = None  # the node's record, which gets calls and warnings at once; None below a store
     # Copies of a request share its calls and its warnings (kind and detail).
     calls: list[Call] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Asker:
 
     role: str
     model: ChatModel
-    ledger: Ledger = field(default_factory=Ledger)
+    record: StepRecord = field(default_factory=StepRecord)
     limits: Limits = DEFAULT_LIMITS
     tokens_left: int | None = None  # once the node's calls used this many, there is no second try
     context_tokens: int | None = None  # in a prompt and its reply; None to look it up
@@ -98,13 +98,13 @@ class Asker:
     # The agent's name (may be empty) and the number of its sample: different samples never share a call.
     sample: tuple[str, int] = ("", 1)
     # By default those of the session
-    ceilings: Budget = None  # type: ignore[assignment]
+    budget: Budget = None  # type: ignore[assignment]
     seed: int | None = None  # from which each call's seed is derived; None for no seeds
     around: tuple[Layer, ...] = ()  # layers before all others
 
     def __post_init__(self) -> None:
-        if self.ceilings is None:
-            self.ceilings = self.session.ceilings
+        if self.budget is None:
+            self.budget = self.session.budget
 
     def set_not_shown(self, left: LeftOut | None) -> None:
         """Keeps which evidence the last prompt left out."""

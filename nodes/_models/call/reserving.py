@@ -27,7 +27,7 @@ NOT_AWAITED = (
 
 def reserving(below: Way, speaker: Asker) -> Way:
     """A layer: reserves the most that a call can take, sends it, and counts what it took."""
-    budget = speaker.ceilings
+    budget = speaker.budget
 
     async def reserve(request: Request) -> AIMessage:
         reservation = await budget.reserve(planned_call(speaker, request))

@@ -37,7 +37,7 @@ class Result:
 
 def reusing(below: Way, speaker: Asker) -> Way:
     """A layer: equal requests of one step share a reply, and a stored reply is not paid for again."""
-    replies, own = speaker.session.replies, speaker.ledger
+    replies, own = speaker.session.replies, speaker.record
     assert replies is not None
 
     async def reuse(request: Request) -> AIMessage:
@@ -61,7 +61,7 @@ def reusing(below: Way, speaker: Asker) -> Way:
 
 def request_key(request: Request, speaker: Asker, replies: DebateReplies) -> str:
     """The key of a request: what its reply depends on, its place in the debate, and how many came before it there."""
-    own = speaker.ledger
+    own = speaker.record
     parts: dict[str, Any] = {"model": key_model(speaker.model), "messages": key_messages(request.messages)}
     parts |= {"asked": request.parts, "sample": speaker.sample, "seed": request.seeds and request.seeds.first_seed}
     equal = key_of("chat", parts | {"place": [own.node, own.phase, own.round, own.number, replies.answered]})
@@ -73,7 +73,7 @@ def request_key(request: Request, speaker: Asker, replies: DebateReplies) -> str
 
 async def stored_or_new(below: Way, speaker: Asker, request: Request, replies: DebateReplies, key: str) -> Result:
     """The stored result for a key, or that of the layers below, which is then stored."""
-    what = f"a call of {speaker.role} ({speaker.ledger.place()})"
+    what = f"a call of {speaker.role} ({speaker.record.place()})"
     if found := (await replies.find([key], what)).get(key):
         if "message" not in found.value:  # the debate was killed before the second reply
             raise replay_miss(what)
@@ -95,7 +95,7 @@ async def stored_result(speaker: Asker, request: Request, value: Mapping[str, An
     message, chat = message_of(value["message"]), speaker.model.chat
     if not value["error"]:
         seeded = with_seed(chat, request.seeds.first_seed) if request.seeds else chat
-        with named_runs(speaker.role, speaker.model.name, speaker.ledger):
+        with named_runs(speaker.role, speaker.model.name, speaker.record):
             message = cast(AIMessage, await request.send(stored_model(message, seeded), request.messages))
     calls = [cast(Call, {**call, "from_store": True}) for call in value["calls"]]
     warnings = [(kind, detail) for kind, detail in value["warnings"]]
@@ -107,7 +107,7 @@ def count_paid_calls(speaker: Asker, request: Request, calls: list[Call], *, ski
     """Counts stored calls in the ceilings, and updates the bytes per token, as if this run had made the calls."""
     if calls and "left_out" not in calls[0]:
         count_prompt(speaker.model.name, weight_of_all(request.messages), calls[0]["prompt_tokens"])
-    speaker.ceilings.count_paid_calls(planned_call(speaker, request), calls, skipped=skipped)
+    speaker.budget.count_paid_calls(planned_call(speaker, request), calls, skipped=skipped)
 
 
 class StoredEntry:
@@ -115,8 +115,8 @@ class StoredEntry:
 
     # ``calls`` grows with the calls of this run.
     def __init__(self, speaker: Asker, request: Request, replies: DebateReplies, key: str, calls: list[Call]) -> None:
-        self._replies, self._key, self._calls, self._ceilings = replies, key, calls, speaker.ceilings
-        self._about = {"role": speaker.role, "node": speaker.ledger.place(), "model": speaker.model.name}
+        self._replies, self._key, self._calls, self._budget = replies, key, calls, speaker.budget
+        self._about = {"role": speaker.role, "node": speaker.record.place(), "model": speaker.model.name}
         self._lost, self._value = NOTHING, cast(dict[str, Any] | None, None)
         self.unusable: tuple[AIMessage, Call] | None = None
         if earlier := replies.earlier.get(key):
@@ -133,13 +133,13 @@ class StoredEntry:
         await self.record_sent(NOTHING)
 
     async def record_sent(self, most: Spend) -> None:
-        spent = spent_by(self._calls, self._ceilings.prices)
-        paid = spent_by([self.unusable[1]], self._ceilings.prices) if self.unusable else NOTHING
+        spent = spent_by(self._calls, self._budget.prices)
+        paid = spent_by([self.unusable[1]], self._budget.prices) if self.unusable else NOTHING
         await self._keep(failed=True, paid=paid, sent=self._lost.plus(spent.minus(paid)).plus(most))
 
     async def keep_result(self, result: Result, *, usable: bool) -> None:
         """Stores the result; a later run uses it if it is usable, and otherwise repeats the request."""
-        error, spent = result.error, spent_by(result.calls, self._ceilings.prices)
+        error, spent = result.error, spent_by(result.calls, self._budget.prices)
         self._value = {
             **(self._value or {}),
             "message": value_of(result.message, whole=usable),
@@ -151,7 +151,7 @@ class StoredEntry:
         if usable:
             await self._keep(failed=False, paid=spent, sent=self._lost)
         else:
-            sent = self._lost.plus(spent) if self._ceilings.counts_amounts else self._lost
+            sent = self._lost.plus(spent) if self._budget.counts_amounts else self._lost
             await self._keep(failed=True, paid=NOTHING, sent=sent)
 
     async def _keep(self, *, failed: bool, paid: Spend, sent: Spend) -> None:

@@ -16,15 +16,15 @@ def seeding(below: Way, speaker: Asker) -> Way:
 
     async def seed(request: Request) -> AIMessage:
         assert speaker.seed is not None
-        ledger, (agent, sample) = speaker.ledger, speaker.sample
-        question = (speaker.role, ledger.round, sample, agent, ledger.node, ledger.phase, ledger.number)
+        record, (agent, sample) = speaker.record, speaker.sample
+        question = (speaker.role, record.round, sample, agent, record.node, record.phase, record.number)
         seeds = CallSeeds(speaker.seed, question, request.messages)
         asker = (seeds.first_seed, branch.get()[1::2])
-        repeated, ledger.times_made[asker] = ledger.times_made[asker], ledger.times_made[asker] + 1
+        repeated, record.times_made[asker] = record.times_made[asker], record.times_made[asker] + 1
         run = (var_child_runnable_config.get() or {}).get("metadata") or {}
         # With a store, equal calls of one superstep share a reply, and so they share the seed.
         shared = speaker.session.replies is not None
-        where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), ledger.agent, asker)
+        where = (run.get("langgraph_step"),) if shared else (run.get("langgraph_checkpoint_ns"), record.agent, asker)
         earlier = speaker.session.count_earlier_places(seeds.first_seed, (*question, *where, repeated))
         return await below(replace(request, seeds=replace(seeds, earlier=earlier) if earlier else seeds))
 

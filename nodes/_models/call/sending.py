@@ -21,7 +21,7 @@ def sending(speaker: Asker) -> Way:
         seeds = request.seeds
         chat = with_seed(model.chat, seeds.seed_of(request.messages)) if seeds else model.chat
         try:
-            with named_runs(speaker.role, model.name, speaker.ledger):
+            with named_runs(speaker.role, model.name, speaker.record):
                 async with asyncio.timeout(model.timeout):
                     message = await request.send(chat, request.messages)
         except MootError:

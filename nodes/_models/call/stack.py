@@ -21,7 +21,7 @@ def way_of(speaker: Asker, judging: Layer) -> Way:
         speaker.session.replies is not None and reusing,  # from the store, or to it
         judging,  # whether the reply is usable, and whether to ask again
         fitting,  # the prompt to the context
-        speaker.ceilings.is_bounded and reserving,  # the budget
+        speaker.budget.is_bounded and reserving,  # the budget
         waiting,  # for the endpoint, and repeating after failures
     ]
     way = sending(speaker)

@@ -28,7 +28,7 @@ def waiting(below: Way, speaker: Asker) -> Way:
                 attempt, speaker.limits, gate, speaker.model.name, request.before_repeat
             )
         except MootError as error:
-            error.where = error.where or speaker.ledger.place()
+            error.where = error.where or speaker.record.place()
             call = call_record(speaker, None, started, error.attempts)
             request.add_call({**call, "outcome": "failed", "detail": error.detail})
             raise
@@ -46,11 +46,11 @@ def call_record(speaker: Asker, message: AIMessage | None, started: float, attem
     """The record of a call; ``started`` is the begin of its first attempt (`time.perf_counter`)."""
     usage = message.usage_metadata if message else None
     record: Call = {
-        "node": speaker.ledger.node,
+        "node": speaker.record.node,
         "role": speaker.role,
-        "agent": speaker.ledger.agent,
-        "phase": speaker.ledger.phase,
-        "round": speaker.ledger.round,
+        "agent": speaker.record.agent,
+        "phase": speaker.record.phase,
+        "round": speaker.record.round,
         "model": speaker.model.name,
         "reported_model": message.response_metadata.get("model_name") if message else None,
         "prompt_tokens": usage["input_tokens"] if usage else None,
@@ -59,6 +59,6 @@ def call_record(speaker: Asker, message: AIMessage | None, started: float, attem
         "attempts": attempts,
         "outcome": "ok",
     }
-    if speaker.ledger.number:
-        record["number"] = speaker.ledger.number
+    if speaker.record.number:
+        record["number"] = speaker.record.number
     return record

@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 @dataclass
-class Ledger:
-    """The record, in memory, of a node's run; the ledger of stored calls is `moot.core.ledger.CallLedger`."""
+class StepRecord:
+    """What a node's run did: its calls, its warnings, and its place in the debate."""
 
     node: str = ""
     phase: str = "primary"
@@ -67,12 +67,12 @@ def _insert(items: list[T], places: list[tuple[int, ...]], item: T) -> None:
     items.insert(at + len(items) - len(places) + 1, item)
 
 
-def record_failed_call(error: MootError, ledger: Ledger) -> str:
+def record_failed_call(error: MootError, record: StepRecord) -> str:
     """Records the failure of an optional call, and returns the outcome of the call's turn."""
     # The speaker has already warned of an unusable reply. ``close`` warns of what a ceiling ended (`BudgetExhausted`).
     if isinstance(error, ReplyError):
         return error.kind
-    ledger.warn("call_failed", f"{error.detail} The debate goes on without this call.")
+    record.warn("call_failed", f"{error.detail} The debate goes on without this call.")
     return "failed"
 
 

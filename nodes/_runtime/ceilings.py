@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from moot.core.errors import BUDGET_EXHAUSTED, BudgetExhausted, UserError
 from moot.nodes._models.budget import SETTINGS, Budget
 from moot.nodes._models.prices import Price, is_counted, price_of, read_prices
-from moot.nodes._models.session import current_ceilings
+from moot.nodes._models.session import current_budget
 from moot.nodes._models.spend import NOTHING, PlannedCall, Spend, in_words, spent_by
 from moot.nodes._records.entries import Call, StopReason, Task
 from moot.nodes._texts.replies import Reply
@@ -39,16 +39,16 @@ class Decision:
 
 
 async def open_budget(
-    settings: Any, models: Iterable[str], deciding: Sequence[PlannedCall], ceilings: Budget, lost: Spend = NOTHING
+    settings: Any, models: Iterable[str], deciding: Sequence[PlannedCall], budget: Budget, lost: Spend = NOTHING
 ) -> dict[str, Any] | None:
     """Opens a debate's ceilings, and returns its budget as plain JSON; None if nothing is bounded."""
     bounds = {name: getattr(settings, setting, None) for name, setting in SETTINGS.items()}
-    if not (ceilings.is_bounded or any(most is not None for most in bounds.values())):
+    if not (budget.is_bounded or any(most is not None for most in bounds.values())):
         return None
-    costs = bounds["usd"] is not None or ceilings.tightest.usd < math.inf
+    costs = bounds["usd"] is not None or budget.tightest.usd < math.inf
     prices = await asyncio.to_thread(_prices_of, models) if costs else {}
     # Bounds are null if unbounded, prices are empty if cost is not bounded. The cost of the ``kept`` calls is reserved.
-    budget = {**bounds, "prices": prices, "kept": [asdict(call) for call in deciding]}
+    opened = {**bounds, "prices": prices, "kept": [asdict(call) for call in deciding]}
     need = [call.most(prices) for call in deciding]
     for name in ("tokens", "usd", "calls"):
         if (most := bounds[name]) is not None and (least := sum(getattr(one, name) for one in need)) > most:
@@ -58,8 +58,8 @@ async def open_budget(
                 f"alone) may take {in_words(name, least)}. Raise `{SETTINGS[name]}`.",
                 kind="invalid_setting",
             )
-    await ceilings.begin(budget, lost)
-    return budget
+    await budget.begin(opened, lost)
+    return opened
 
 
 def is_bounded(settings: Any) -> bool:
@@ -80,9 +80,9 @@ def _prices_of(models: Iterable[str]) -> dict[str, Price]:
     return {model: price for model, price in found.items() if price is not None}
 
 
-def uncounted_error(calls: Sequence[Call], ceilings: Budget) -> UserError | None:
+def uncounted_error(calls: Sequence[Call], budget: Budget) -> UserError | None:
     """The error if tokens or USD are bounded, but those of a call that did not fail are unknown; else None."""
-    if not ceilings.counts_tokens or all(is_counted(call) or call["outcome"] == "failed" for call in calls):
+    if not budget.counts_tokens or all(is_counted(call) or call["outcome"] == "failed" for call in calls):
         return None
     return UserError(
         "The endpoint does not say how many tokens a call took, so a budget cannot be enforced. Unset `budget` and "
@@ -93,8 +93,8 @@ def uncounted_error(calls: Sequence[Call], ceilings: Budget) -> UserError | None
 
 async def in_time(awaitable: Awaitable[T], name: str) -> T:
     """Awaits a search or a local model; BudgetExhausted once `max_seconds` leaves only the time for the decision."""
-    ceilings = current_ceilings()
-    if (until := ceilings.deadline()) == math.inf:
+    budget = current_budget()
+    if (until := budget.deadline()) == math.inf:
         return await awaitable
     try:
         async with asyncio.timeout(max(0.0, until - time.monotonic())) as limit:
@@ -102,13 +102,13 @@ async def in_time(awaitable: Awaitable[T], name: str) -> T:
     except TimeoutError as error:
         if not limit.expired():
             raise
-        ceilings.cut[name] += 1
+        budget.cut[name] += 1
         raise BudgetExhausted(f"The {name} took longer than `max_seconds` allows.") from error
 
 
 def is_spent(state: Mapping[str, Any]) -> bool:
     """Whether only the roles that decide can still be called in the running debate; false before its first call."""
-    return current_ceilings().is_spent()
+    return current_budget().is_spent()
 
 
 def calls_left() -> int:
@@ -116,7 +116,7 @@ def calls_left() -> int:
 
     The number is 0 if nothing or only time is bounded.
     """
-    return current_ceilings().affordable_calls()
+    return current_budget().affordable_calls()
 
 
 def no_round_left(state: Mapping[str, Any], settings: Any) -> bool:
