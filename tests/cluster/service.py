@@ -101,7 +101,8 @@ class ServiceExperiment:
         query = (
             "SELECT d.id, d.status, to_timestamp(d.updated)::text, d.note, s.seen::text, r.status, r.updated_at::text, "
             "r.execution_params -> '_retry_count' FROM moot.stored_runs AS d "
-            "LEFT JOIN runs AS r ON r.run_id = d.server_run LEFT JOIN moot.servers AS s ON s.id = d.owner WHERE d.status <> 'done'"
+            "LEFT JOIN runs AS r ON r.run_id = d.server_run LEFT JOIN moot.servers AS s ON s.id = d.owner "
+            "WHERE d.status <> 'done'"
         )
         with closing(Postgres(self.service.postgres.url)) as postgres:
             return postgres.do(lambda cursor: cursor.execute(query).fetchall())
