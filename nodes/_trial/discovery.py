@@ -53,6 +53,9 @@ from moot.prompts import as_data
 from moot.retrievers import Evidence
 from moot.retrievers._encoders import Encoder, Vector, vectors_of
 
+QUERY = "proclaim/query"
+REFINE = "proclaim/refine"
+
 # --- novelty, and the end of a side's search (Eq. 1, Table 1, appendix I) ---------------------------------------------
 
 RetrievalEnd = Literal["redundancy", "retrievals", "relevance_gain"]
@@ -273,7 +276,7 @@ def discovery_query_node() -> Node:
         request = as_data("request", "\n".join(wanted)) if wanted else "(whatever helps to decide)"
         values = case_of(state) | {"statements": show_recent(state["heard"]), "request": request}
         try:
-            reply = await speaker.ask("proclaim/query", values, QueryReply)
+            reply = await speaker.ask(QUERY, values, QueryReply)
         except MootError as error:
             if not affects_only_call(error):
                 raise
@@ -281,7 +284,7 @@ def discovery_query_node() -> Node:
             return {"turns": [{**turn, "formulated": None, "query": state["claim"]}]}
         return {"turns": [{**turn, "formulated": reply.query, "query": reply.query}]}
 
-    return Node(step, prompts=("proclaim/query",))
+    return Node(step, prompts=(QUERY,))
 
 
 def refine_node() -> Node:
@@ -297,7 +300,7 @@ def refine_node() -> Node:
         query = as_data("query", str(turn["query"]))
         values = case_of(state) | {"query": query, "round": show_round(state, run.settings)}
         try:
-            reply = await speaker.ask("proclaim/refine", values, QueryReply)
+            reply = await speaker.ask(REFINE, values, QueryReply)
         except MootError as error:
             if not affects_only_call(error):
                 raise
@@ -305,7 +308,7 @@ def refine_node() -> Node:
             return {}
         return {"turns": [{**turn, "query": reply.query}]}
 
-    return Node(step, prompts=("proclaim/refine",))
+    return Node(step, prompts=(REFINE,))
 
 
 # --- the results of a round's searches --------------------------------------------------------------------------------

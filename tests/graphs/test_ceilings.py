@@ -121,7 +121,7 @@ async def test_equal_requests_that_share_a_call_count_once(
     sent = [call for call in document["calls"] if not call.get("shared")]
     assert spent_by(document["calls"], {}) == Spend(tokens_spent(document), 0, len(sent))
     transcript = "\n".join(line.text for section in round_sections(document) for line in section.lines)
-    assert "(no answer: the budget was used up)" in transcript
+    assert "no answer: the budget was used up" in transcript
     assert "reply: budget_exhausted" not in transcript
 
 
@@ -214,7 +214,7 @@ async def wait_forever(*arguments: Any, **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("name", "opener", "settings"),
     [
-        ("tool_mad_consistency", "_steps.score.open_cross_encoder", {"query_formulation": False}),
+        ("tool_mad_consistency", "_steps.consistency.open_cross_encoder", {"query_formulation": False}),
         ("cortex_debate", "_cortex.weigh.open_cross_encoder", {"similarity": "cross_encoder"}),
         ("madke", "_runtime.node.open_encoder", {"sources": ["bm25:demo-news"], "max_evidence_tokens": 50}),
     ],
