@@ -22,17 +22,12 @@ QUEUED = text("SELECT key FROM moot.rows WHERE status = 'running'")
 
 
 class PostgresStore(Store):
-    """The store in a database.
-
-    Args:
-        postgres: the database; it has the tables already.
-        owner: the id of this process's `Heartbeat`; None if it sends none.
-        assigns: whether the store decides who may run a debate. If not, a queue does.
-    """
+    """The store in a database, which has the tables already."""
 
     listed = runs.c.thread.is_not(None)  # not the rows of batches, which may be a million
     store_reply = upsert(postgresql.insert)
 
+    # ``owner`` is the id of this process's `Heartbeat`; None if it sends none.
     def __init__(self, postgres: Postgres, owner: str | None = None, *, assigns: bool = True) -> None:
         super().__init__()
         self.owner, self.assigns, self._postgres = owner, assigns, postgres
