@@ -27,6 +27,7 @@ class PostgresStore(Store):
     listed = runs.c.thread.is_not(None)  # not the rows of batches, which may be a million
     store_reply = upsert(postgresql.insert)
 
+    # ``owner`` is the id of this process's `Heartbeat`; None if it sends none.
     def __init__(self, postgres: Postgres, owner: str | None = None, *, assigns: bool = True) -> None:
         super().__init__()
         self.owner, self.assigns, self._postgres = owner, assigns, postgres
