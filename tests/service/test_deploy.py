@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from moot.core.endpoint import PROVIDERS
 from moot.core.lazy import imported
 from moot.nodes._models.prices import read_prices
 from moot.web.serve import PATHS
@@ -37,6 +38,7 @@ def test_env_example_lists_the_variables_of_the_service() -> None:
     in_guide = {*re.findall(r"`([A-Z]+_[A-Z_]+)`", guide)} - NOT_SET
     assert in_guide <= listed | {*compose()["page"]["environment"]}
     read = {*re.findall(r"\b[A-Z]+_[A-Z_]+\b", "".join(file.read_text() for file in SOURCES))}
+    read |= {provider.base_url_variable for provider in PROVIDERS.values()}
     assert listed - in_compose <= read | FOREIGN_VARIABLES
 
 
