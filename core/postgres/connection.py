@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -106,6 +107,8 @@ class Postgres:
                 "In a password, characters other than letters and digits are written as %XX, such as %40 for @.",
                 kind="invalid_setting",
             )
+        self.until = math.inf
+        """The moment (`time.monotonic`) after which no job is retried."""
         self._connection: Any = None
         self._lock = threading.Lock()
 
@@ -144,7 +147,7 @@ class Postgres:
                 # The server's answer to the commit may be lost: the transaction was committed, but the job runs again.
                 return attempt()
             except (self.psycopg.OperationalError, self.psycopg.InterfaceError) as error:
-                if not self._is_temporary(error) or time.monotonic() + pause > until:
+                if not self._is_temporary(error) or time.monotonic() + pause > min(until, self.until):
                     raise self._connection_error(error) from error
             except (self.psycopg.errors.InsufficientPrivilege, self.psycopg.errors.UndefinedTable) as error:
                 raise UserError(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
 
@@ -17,6 +19,8 @@ T = TypeVar("T")
 
 LOOKUP_PATIENCE = 10.0
 """Seconds for which lookups are retried. Other methods are retried for `Postgres.patience`."""
+CLOSING = 10.0
+"""Seconds for which methods are still retried while the store is closed."""
 ALIVE = text(f"SELECT id FROM moot.servers WHERE seen > now() - interval '{SILENCE} s'")
 QUEUED = text("SELECT key FROM moot.rows WHERE status = 'running'")
 
@@ -66,7 +70,12 @@ class PostgresStore(Store):
         self._delete(connection, id, only_replies=only_replies)
 
     def close(self) -> None:
-        """Waits for the methods that run, and closes the connections."""
+        """Waits at most about `CLOSING` seconds for the methods that run or wait, and closes the connections."""
+        if not self.is_closed:
+            self._postgres.until = time.monotonic() + CLOSING
+            with suppress(TimeoutError):
+                self._thread.submit(int).result(CLOSING)  # after all others
+            self._thread.shutdown(wait=False, cancel_futures=True)
         super().close()
         self._engine.dispose()
         self._postgres.close()

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from langchain_core.messages import BaseMessage
 from moot.core.errors import MootError, UserError, copy_error, error_from_record
 from moot.core.fingerprints import Kind, key_of
-from moot.nodes._models.spend import NOTHING, Spend
+from moot.nodes._models.prices import Price
+from moot.nodes._models.spend import NOTHING, Spend, spent_by
 from moot.nodes._models.stored_messages import key_messages
+from moot.nodes._records.entries import Call
 
 if TYPE_CHECKING:
     from moot.core.store import Reply, Store
@@ -150,15 +152,18 @@ class DebateReplies:
 
         replies = [Reply(self.id, key, kind, about, None, failed, paid, sent) for key in values]
         try:
-            await self.store.soon(self.store.keep, list(zip(replies, values.values(), strict=True)))
+            # A cancellation must not lose a reply that has arrived and waits for its turn in the store.
+            await asyncio.shield(self.store.soon(self.store.keep, list(zip(replies, values.values(), strict=True))))
         except MootError as error:
             self.fault = error.detail
 
-    def lost_spend(self) -> Spend:
-        """The cost of earlier runs' requests whose replies were lost or not usable."""
+    def lost_spend(self, counted: Sequence[Call], prices: Mapping[str, Price]) -> Spend:
+        """The cost of earlier runs' requests whose replies were lost or not usable, without the ``counted`` calls."""
         total = NOTHING
         for reply in self.earlier.values():
-            total = total.plus(Spend(*reply.sent))
+            calls = (reply.value or {}).get("calls", ()) if reply.failed and any(reply.sent) else ()
+            known = spent_by([call for call in calls if call in counted], prices)
+            total = total.plus(Spend(*(max(0, sent - own) for sent, own in zip(reply.sent, known, strict=True))))
         return total
 
     async def once(self, key: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:

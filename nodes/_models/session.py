@@ -96,8 +96,10 @@ class Session:
 
     def lost_spend(self, budget: Budget) -> Spend:
         """The cost of earlier runs' calls whose replies were lost; zero for the ceilings of an inner debate."""
-        # The outer ceilings count these calls.
-        return self.replies.lost_spend() if self.replies and budget is self.budget else NOTHING
+        if not self.replies or budget is not self.budget:  # the outer ceilings count these calls
+            return NOTHING
+        # On a server's thread, the state of the earlier run has its calls without a usable reply already.
+        return self.replies.lost_spend(self.before.get("calls") or (), budget.prices)
 
     def skip(self, document: dict[str, Any], *, is_recorded: bool) -> None:
         """Ends a run with nothing to do: an earlier run finished the debate and perhaps recorded its document."""

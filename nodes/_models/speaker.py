@@ -12,7 +12,7 @@ from langchain_core.runnables import Runnable
 from moot.core.endpoint import Endpoint
 from moot.core.errors import MootError, UserError
 from moot.nodes._models.call.asking import asking, conversing
-from moot.nodes._models.call.request import Asker, Request, Send
+from moot.nodes._models.call.request import Asker, Request, SendMessages
 from moot.nodes._models.call.stack import way_of
 from moot.nodes._models.chat_models import ChatModel, StructuredOutput
 from moot.nodes._models.reply_parsing import fault_of, read_reply
@@ -86,7 +86,7 @@ class Speaker(Asker):
         return found
 
     async def converse(
-        self, send: Send, messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]] = ()
+        self, send: SendMessages, messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]] = ()
     ) -> AIMessage | None:
         """Requests the next reply, which may call tools, of a conversation; None, with a warning, if it has a fault."""
         request = Request(messages, send, conversation_fault, parts={"tools": list(tools)}, record=self.record)

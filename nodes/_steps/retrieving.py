@@ -248,7 +248,7 @@ async def ask_with_fallbacks(
     places = list(range(len(names)))
     while names:
         queries = [(await run.retriever(name), await query_forms.for_source(name)) for name in names]
-        searches = {source.name: (traced_retriever(source, run.record), words) for source, words in queries}
+        searches = {source.name: (traced_retriever(source, run.record), form) for source, form in queries}
         by_source = dict(zip(searches, await ask_all_in_time(list(searches.values()), rules), strict=True))
         results = results or [[] for _ in names]
         for place, name, (source, _) in zip(places, names, queries, strict=True):

@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,8 +22,10 @@ from hypothesis import strategies as st
 from moot.core.errors import UserError
 from moot.core.fingerprints import Kind, key_of
 from moot.core.store import VERSION, FileStore, Reply, Store, open_store, store_path
+from moot.nodes._models.replies import DebateReplies
 
 from tests.cluster.postgres import Server, binaries, running_postgres
+from tests.conftest import free_port
 
 SETTINGS = {"model": "openai:stub", "api_key": "sk-nobody-may-see-this-1234"}
 
@@ -231,6 +234,37 @@ async def test_replies_of_a_removed_run_are_refused_and_others_are_kept(store: S
     assert [one is None for one in kept] == [True, False, True]
     assert "no longer has a row for this debate" in str(kept[1])
     assert set(store.replies(start.id)) == {key(0), key(2)}
+
+
+async def test_a_reply_that_waits_for_the_store_is_kept_if_its_debate_is_cancelled(store: Store) -> None:
+    start, free = store.begin("a", {"claim": "x"}, {}), threading.Event()
+    before = asyncio.create_task(store.soon(free.wait))
+    keeping = asyncio.create_task(DebateReplies("record", store, start.id).keep("chat", {key(1): "paid"}, {}))
+    await asyncio.sleep(0)  # until both tasks wait for the store
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    free.set()
+    await before
+    found = await store.soon(store.replies, start.id)
+    assert found[key(1)].value == "paid"
+
+
+@pytest.mark.timeout(60)
+def test_closing_does_not_wait_long_for_an_unreachable_postgres(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("psycopg", reason="the extra `queue` is not installed")
+    from moot.core.postgres import store as module
+    from moot.core.postgres.connection import Postgres
+
+    monkeypatch.setattr(module, "CLOSING", 0.1)
+    store = module.PostgresStore(Postgres(f"postgresql://nobody@127.0.0.1:{free_port()}/none"))
+
+    async def end_many() -> None:
+        ending = [asyncio.create_task(store.soon(store.end, "a", "done")) for _ in range(20)]
+        await asyncio.sleep(0)  # until the tasks wait for the store
+        await asyncio.to_thread(store.close)
+        assert all(isinstance(one, BaseException) for one in await asyncio.gather(*ending, return_exceptions=True))
+
+    asyncio.run(end_many())
 
 
 def test_old_runs_are_pruned_unless_they_run_and_those_with_a_document_only_lose_their_replies(store: Store) -> None:

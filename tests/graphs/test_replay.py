@@ -26,6 +26,7 @@ from moot.transcript.end import costs
 
 from tests.conftest import MODELS, StartStub, StubEndpoint, reading_demo, says, supports
 from tests.graphs import test_contexts as contexts
+from tests.graphs.test_person import RULES, settings_of
 
 CLAIM = {"claim": "The platypus is a mammal that lays eggs."}
 SYSTEMS = ("tool_mad", "proclaim", "cortex_debate")
@@ -281,3 +282,18 @@ async def test_calls_after_a_persons_reply_are_not_taken_from_the_store(start_st
         assert not [call for call in document["calls"] if call.get("from_store")]
         request_counts.append(len([call for call in stub.calls()[before:] if call["kind"] == "chat"]))
     assert request_counts[0] == request_counts[1]
+
+
+async def test_unusable_replies_before_a_persons_reply_count_once(start_stub: StartStub, store: Store) -> None:
+    """The thread's state has their calls, and the store has their cost, too."""
+    stub = start_stub([{"model": "stub-agent-1", "reply": "no JSON"}, *RULES])
+    graph = load_graph("society_of_minds").graph.builder.compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    settings = settings_of("society_of_minds", ask_person=["remark"], max_calls=60)
+    with store_use(StoreUse("record")):
+        document = await graph.ainvoke(CLAIM, config, context=settings)
+        assert document.pop("__interrupt__")
+        while (await graph.aget_state(config)).next:
+            document = await graph.ainvoke(Command(resume=True), config, context=settings)
+    assert [call["outcome"] for call in document["calls"]].count("unparsed") == 4
+    assert document["usage"]["ceilings"]["max_calls"]["spent"] == len(document["calls"]) == len(stub.calls())

@@ -24,7 +24,7 @@ from moot.nodes._models.spend import Spend
 from moot.nodes._models.step_record import StepRecord
 from moot.nodes._records.entries import Call, LeftOut
 
-Send = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[BaseMessage]]
+SendMessages = Callable[[BaseChatModel, Sequence[BaseMessage]], Awaitable[BaseMessage]]
 """Sends messages to a chat model."""
 Attempt = Callable[[], Awaitable[AIMessage]]
 """Makes one attempt of a call."""
@@ -48,7 +48,7 @@ class Request:
     """What a role asks of its model; a layer passes it on, or a copy with changes (`dataclasses.replace`)."""
 
     messages: Sequence[BaseMessage]
-    send: Send
+    send: SendMessages
     fault: Callable[[AIMessage], tuple[str, str]]  # the outcome and the fault in words; ``("ok", "")`` if it is usable
     prompt: str = ""  # empty for a conversation
     # What the model also gets: the schema of the reply, or tools
