@@ -52,7 +52,7 @@ APPLICATION = 0x6D6F6F74
 BUSY = 30.0
 """Maximum number of seconds to wait for the end of another process's transaction."""
 DAYS = 30.0
-"""The replies of runs that have not changed for this number of days are removed when the file is opened."""
+"""The replies of runs that have not changed for this number of days are removed when the next run begins."""
 SPENT = ("tokens", "usd", "calls")
 """The figures in a `Spent`; USD are 0 if the price is unknown, or if no ceiling limits them."""
 AT_ONCE = 500
