@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Coroutine, Iterable
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -25,15 +25,20 @@ def start_chain() -> None:
     branch.set((0,))
 
 
-async def all_at_once(calls: Iterable[Awaitable[T]]) -> list[T]:
+async def all_at_once(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Makes calls in parallel, and returns their results in order; raises the first error, while the others run on."""
-    here = branch.get()
+    here, calls = branch.get(), [*calls]
 
     async def run_branch(number: int, call: Awaitable[T]) -> tuple[T, int]:
         branch.set((*here, number, 0))
         return await call, chain.get()
 
-    done = await asyncio.gather(*(run_branch(number, call) for number, call in enumerate(calls)))
+    try:
+        done = await asyncio.gather(*(run_branch(number, call) for number, call in enumerate(calls)))
+    except asyncio.CancelledError:
+        for call in calls:  # those that had not started yet; the others have ended
+            call.close()
+        raise
     branch.set((*here[:-1], here[-1] + 1))
     chain.set(max((depth for _, depth in done), default=chain.get()))
     return [result for result, _ in done]

@@ -12,7 +12,7 @@ from moot.graphs import load_graph
 from tests.conftest import StartStub, StubEndpoint
 
 ROWS = 40
-LATENCY = 0.05
+LATENCY = 0.1
 """The seconds of each call."""
 
 
