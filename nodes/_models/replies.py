@@ -53,6 +53,10 @@ class StoreUse:
     person: str | None = None
     run: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise UserError(f"The mode is {self.mode!r}; it must be one of {', '.join(MODES)}.", kind="invalid_setting")
+
 
 _use: ContextVar[StoreUse | None] = ContextVar("store use", default=None)
 

@@ -426,3 +426,16 @@ async def test_a_debate_in_a_node_goes_on_in_the_store(stub: StubEndpoint, store
     assert [status for status, _, _ in seen] == ["waiting", "waiting", "waiting", "done"]
     assert seen[-1][2] == 5
     assert len({replies - calls for _, replies, calls in seen}) == 1  # all replies are stored, each once
+
+
+async def test_two_nodes_that_run_the_same_debate_have_replies_of_their_own_in_the_store(
+    stub: StubEndpoint, store: Store
+) -> None:
+    outer = parent(within_a_debate, None, SILENT)
+    with store_use(StoreUse("record")):
+        document = await outer.ainvoke({"claim": CLAIM})
+    assert len(stub.prompts()) == len(document["calls"]) == 10
+    with store_use(StoreUse("replay", id=document["id"])):
+        replayed = await outer.ainvoke({"claim": CLAIM})
+    assert len(stub.prompts()) == 10
+    assert replayed["answer"] == document["answer"]

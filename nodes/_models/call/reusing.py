@@ -61,14 +61,18 @@ def reusing(below: Way, speaker: Asker) -> Way:
 
 def request_key(request: Request, speaker: Asker, replies: DebateReplies) -> str:
     """The key of a request: what its reply depends on, its place in the debate, and how many came before it there."""
-    own = speaker.record
+    own, run = speaker.record, (var_child_runnable_config.get() or {}).get("metadata") or {}
+    # The names of the nodes around the call's own graph; their ids differ from run to run.
+    around = [name.partition(":")[0] for name in str(run.get("langgraph_checkpoint_ns") or "").split("|")[:-1]]
     parts: dict[str, Any] = {"model": key_model(speaker.model), "messages": key_messages(request.messages)}
     parts |= {"asked": request.parts, "sample": speaker.sample, "seed": request.seeds and request.seeds.first_seed}
-    equal = key_of("chat", parts | {"place": [own.node, own.phase, own.round, own.number, replies.answered]})
+    place = [around, own.node, own.phase, own.round, own.number, replies.answered]
+    equal = key_of("chat", parts | {"place": place})
     asker = (equal, branch.get()[1::2])
     repeated, own.times_made[asker] = own.times_made[asker], own.times_made[asker] + 1
-    superstep = ((var_child_runnable_config.get() or {}).get("metadata") or {}).get("langgraph_step")
-    return key_of("chat", {"equal": equal, "earlier": replies.number(equal, (superstep, repeated))})
+    # Each debate within a debate has its own budget.
+    moment = (speaker.budget, run.get("langgraph_step"), repeated)
+    return key_of("chat", {"equal": equal, "earlier": replies.number(equal, moment)})
 
 
 async def stored_or_new(below: Way, speaker: Asker, request: Request, replies: DebateReplies, key: str) -> Result:
