@@ -112,7 +112,7 @@ def delete_command(
     yes: Yes = False,
     database: Database = None,
 ) -> None:
-    """Delete debates of `moot list` for good: their documents and their stored calls."""
+    """Delete debates of `moot list` for good: their documents and their stored replies."""
     from moot.core.errors import UserError
 
     with using_database(database):

@@ -427,7 +427,7 @@ def last_document(row: Run) -> str | None:
 
 
 async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
-    """Resumes an interrupted, failed or waiting debate with the same input, settings and stored calls.
+    """Resumes an interrupted, failed or waiting debate with the same input, settings and stored replies.
 
     Returns:
         ``thread_id`` and ``run_id`` of the new run.
@@ -472,7 +472,7 @@ async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
 
 
 async def delete(id: str, client: LangGraphClient) -> None:
-    """Deletes a debate for good: its documents, row, stored calls and thread.
+    """Deletes a debate for good: its documents, row, stored replies and thread.
 
     Documents of further branches (see `ID`) may be kept.
 

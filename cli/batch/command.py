@@ -37,8 +37,7 @@ def batch(
         int | None,
         typer.Option(
             min=1,
-            help="Maximum tokens for all rows together, in equal shares with --workers or --queue. "
-            "To limit each row: --set budget=N.",
+            help="Maximum tokens for all rows together. To limit each row: --set budget=N.",
         ),
     ] = None,
     max_cost: Annotated[float | None, typer.Option(min=0, help="Maximum USD for all rows together.")] = None,
@@ -49,6 +48,8 @@ def batch(
     """Debate every claim of a file. After an interruption, run the same command again to continue.
 
     The options of `moot verify` apply to every row; a row's own columns override them.
+
+    With --workers or --queue, --budget, --max-cost and --max-calls are split among the debates in equal shares.
 
     The exit code is 0 if all rows are done, 3 if a row failed, is bad or was not started, 2 or 3 if the batch could not
     run, and 130 after Ctrl-C.

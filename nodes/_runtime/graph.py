@@ -39,10 +39,10 @@ def plain_router(path: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 class DebateGraph(StateGraph[Any, Any, Any, Any]):
     """A `StateGraph` of LangGraph whose nodes and routers receive the settings of their graph.
 
-    If the compiled graph is called without a context, the nodes get the default settings. The settings of the compiled
-    graph have the prompts of all its nodes as fields; see `with_prompts`. If the state has an error, or if the run must
-    end for another reason (`must_end`), a conditional edge that may lead to the end leads there, and its router is not
-    called.
+    If the compiled graph is called without a context, the nodes get the settings of the graph around it, else the
+    default settings. The settings of the compiled graph have the prompts of all its nodes as fields; see
+    `with_prompts`. If the state has an error, or if the run must end for another reason (`must_end`), a conditional
+    edge that may lead to the end leads there, and its router is not called.
     """
 
     def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:

@@ -116,7 +116,7 @@ def restart_runs_after_postgres_outage() -> None:
     the debate's verdict is already stored. A debate that has not started would then be in no list.
 
     With this function, the run has no recorded end. So Aegra restarts the run when the run's lease expires, at most
-    ``BG_JOB_MAX_RETRIES`` times. The restarted debate replays its stored calls.
+    ``BG_JOB_MAX_RETRIES`` times. The restarted debate uses its stored replies.
     """
     runs = imported("aegra_api.services.run_executor")
     for name in ("start_run", "finalize_run"):

@@ -108,7 +108,7 @@ async def stored_result(speaker: Asker, request: Request, value: Mapping[str, An
 
 
 def count_paid_calls(speaker: Asker, request: Request, calls: list[Call], *, skipped: bool) -> None:
-    """Counts stored calls in the ceilings, and updates the bytes per token, as if this run had made the calls."""
+    """Counts the calls of a stored reply in the ceilings and in the bytes per token, as if this run had made them."""
     if calls and "left_out" not in calls[0]:
         count_prompt(speaker.model.name, weight_of_all(request.messages), calls[0]["prompt_tokens"])
     speaker.budget.count_paid_calls(planned_call(speaker, request), calls, skipped=skipped)
