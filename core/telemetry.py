@@ -113,13 +113,13 @@ def begin_telemetry(
     if not variable and any(os.environ.get(name, "").strip() for name in addresses):
         variable = "otlp"
     names = [name for part in variable.split(",") if (name := part.strip())]
-    os.environ.setdefault("OTEL_EXPORTER_OTLP_TIMEOUT", OTLP_SECONDS)
-    if "service.name=" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
-        os.environ.setdefault("OTEL_SERVICE_NAME", "moot")
     off = names == ["none"] or os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     names = [name for name in names if port or name != "prometheus"]
     if off or is_on() or not (names or page):
         return
+    os.environ.setdefault("OTEL_EXPORTER_OTLP_TIMEOUT", OTLP_SECONDS)
+    if "service.name=" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
+        os.environ.setdefault("OTEL_SERVICE_NAME", "moot")
     try:
         sdk, export = imported("opentelemetry.sdk.metrics"), imported("opentelemetry.sdk.metrics.export")
         resources = imported("opentelemetry.sdk.resources")
