@@ -25,6 +25,7 @@ from moot.nodes._runtime.document import document_of
 from moot.nodes._runtime.nesting import ResumeListener, parent_config
 from moot.nodes._runtime.run_settings import check_resumed, resumed_settings, settings_of_run
 from moot.nodes._runtime.settings import Settings
+from moot.nodes._runtime.sync import stream_in_loop
 from moot.nodes._runtime.tracing import guard_traces
 
 Start = tuple[Any, RunnableConfig]
@@ -40,10 +41,9 @@ def compiled(graph: CompiledStateGraph[Any, Any, Any, Any], tag: str) -> Compile
 class CompiledDebateGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph of moot."""
 
-    def stream(self, *given: Any, **options: Any) -> Iterator[Any]:
-        """Calls `guard_traces`, then LangGraph's method."""
-        guard_traces()
-        return super().stream(*given, **options)
+    def stream(self, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:
+        """The chunks of `astream`; see `stream_in_loop`."""
+        return stream_in_loop(self, input, config, options)
 
     async def astream(self, input: Any, config: Any = None, **options: Any) -> AsyncIterator[Any]:
         """Calls LangGraph's method with the run's settings as context, in the outer debate's `Session` or a new one."""

@@ -26,7 +26,7 @@ from moot.nodes._runtime.ceilings import Decision, uncounted_error
 from moot.nodes._runtime.nesting import is_nested
 from moot.nodes._runtime.node_errors import StateKeys, missing_setting_error, missing_settings_error
 from moot.nodes._runtime.progress import begin_event, step_event
-from moot.nodes._runtime.settings import Settings, with_usual_model
+from moot.nodes._runtime.settings import Settings, debate_part, with_usual_model
 from moot.retrievers import Retriever, open_encoder, open_retriever
 from moot.retrievers._encoders import Encoder, embeddings
 from moot.retrievers._search import CORPUS_SOURCES, resolve
@@ -244,7 +244,7 @@ class Node:
         return self.name or getattr(self.step, "__qualname__", type(self.step).__name__).partition(".<locals>")[0]
 
     def _settings(self, runtime: Runtime[Any]) -> Settings:
-        settings = self.settings or runtime.context
+        settings = self.settings or debate_part(runtime.context)
         if not isinstance(settings, Settings):
             raise missing_settings_error(self.called)
         return with_usual_model(settings)

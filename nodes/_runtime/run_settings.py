@@ -12,7 +12,7 @@ from langchain_core.runnables.config import set_config_context, var_child_runnab
 from langgraph.runtime import Runtime, get_runtime
 from moot.core.config import operators_model
 from moot.core.errors import UserError
-from moot.nodes._runtime.settings import Settings, checked_settings, with_usual_model
+from moot.nodes._runtime.settings import DEBATE, Settings, checked_settings, debate_part, with_usual_model
 from pydantic import BaseModel
 
 
@@ -62,6 +62,7 @@ def settings_from(context: Any, checked: type[Settings]) -> Settings:
 
 def _settings_from(context: Any, checked: type[Settings]) -> Settings:
     (kind,) = checked.__bases__
+    context = debate_part(context)
     if isinstance(context, kind):
         return cast(Settings, context)
     if context is None:
@@ -72,8 +73,8 @@ def _settings_from(context: Any, checked: type[Settings]) -> Settings:
         raise UserError(
             f"The context ({type(context).__name__}) cannot be used as settings of this debate, which takes "
             f"{kind.__name__}(...), or an object or a dict with only fields of it. {error.detail} If the context "
-            "belongs to a graph of your own, add the debate with its own settings: "
-            f"graph_node(graph).with_settings({kind.__name__}(...)).",
+            f"belongs to a graph of your own, give it a key {DEBATE!r} with the debate's settings, or add the debate "
+            f"with its own settings: graph_node(graph).with_settings({kind.__name__}(...)).",
             kind="invalid_setting",
         ) from error
 

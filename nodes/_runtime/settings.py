@@ -371,6 +371,18 @@ class PoolSettings(SourcesSettings):
         return super().sources_to_open() if self.retrieval == "once" else ()
 
 
+DEBATE = "debate"
+"""The key or attribute of another graph's context that holds the settings of a debate in that graph."""
+
+
+def debate_part(context: Any) -> Any:
+    """The settings that the context of another graph holds for a debate (see `DEBATE`), else the context itself."""
+    if isinstance(context, Settings):
+        return context
+    held = context.get(DEBATE) if isinstance(context, Mapping) else getattr(context, DEBATE, None)
+    return context if held is None else held
+
+
 def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") -> S:
     """Checks values, and returns them as settings; a UserError names the command that lists those of ``graph``."""
     try:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -439,3 +440,32 @@ async def test_two_nodes_that_run_the_same_debate_have_replies_of_their_own_in_t
         replayed = await outer.ainvoke({"claim": CLAIM})
     assert len(stub.prompts()) == 10
     assert replayed["answer"] == document["answer"]
+
+
+@dataclass
+class OwnContext:
+    """The context of an application, which has the settings of its debates under a key."""
+
+    user: str
+    debate: Any = None
+
+
+@pytest.mark.parametrize("settings", [SILENT, SILENT.model_dump(exclude_unset=True) | {"ask_person": []}])
+@pytest.mark.parametrize("way", [in_graph_node, as_subgraph, called])
+async def test_the_context_of_another_graph_has_the_settings_of_its_debate(
+    start_stub: StartStub, way: Any, settings: Any
+) -> None:
+    stub = start_stub(RULES)
+    builder: Any = StateGraph(Parent, context_schema=OwnContext)
+    if way is in_graph_node:
+        settings = SILENT
+        node = graph_node(standard_mad.graph).with_keys(lambda state: {"claim": state["claim"]}, appended)
+        builder.add_node("debate", node)
+    else:
+        way(builder, standard_mad.graph, None)
+    builder.add_edge(START, "debate")
+    graph = builder.compile()
+    await graph.ainvoke({"claim": CLAIM}, context=OwnContext("me", settings))
+    assert len(stub.calls()) == 5
+    with pytest.raises(UserError, match="key 'debate'"):
+        await graph.ainvoke({"claim": CLAIM}, context=OwnContext("me"))
