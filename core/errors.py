@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from moot.core.redaction import redact
 from typing_extensions import TypedDict
@@ -149,9 +149,14 @@ class MootError(Exception):
         retryable: whether the same call may succeed if it is repeated.
         retry_after: seconds that the server asked us to wait; None if it asked for no wait.
         may_cost: whether an endpoint may charge for the request, although the reply was lost or unreadable.
+
+    Attributes:
+        document: the result document of the debate that the error ended, up to the error, if the error was raised by a
+            debate with the setting ``on_failure=raise``; else None.
     """
 
     exit_code = 3
+    document: dict[str, Any] | None = None
 
     def __init__(
         self,

@@ -60,6 +60,10 @@ def test_the_server_describes_draws_and_runs_tool_mad(server: Server) -> None:
 
     refused = server.json("/runs/wait", run | {"input": {"claim": " "}})
     assert (refused["status"], refused["error"]["kind"]) == ("failed", "invalid_claim")
+    raising = run | {"input": {"claim": " "}, "context": {"models": MODELS, "on_failure": "raise"}}
+    thread = server.json("/threads", {})["thread_id"]
+    assert server.json(f"/threads/{thread}/runs/wait", raising)["__error__"]["error"] == "UserError"
+    assert server.json(f"/threads/{thread}")["status"] == "error"
     assert "BlockingError" not in server.log()
 
 

@@ -119,7 +119,7 @@ class RowProcessor:
         system = load_graph(job.system)
         settings = checked_settings(system.settings, dict(job.settings), system.name)
         with store_use(StoreUse(self.mode, id=job.key, ends=False)):
-            document = await system.graph.ainvoke(dict(job.asked), context=settings)
+            document = await system.graph.ainvoke(dict(job.asked), context=settings.with_document())
             document = await summarised({**document, "id": job.key})
         outcome = outcome_of(document, self.prices)
         await asyncio.to_thread(self.store.put, job, document, outcome)

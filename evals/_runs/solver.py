@@ -99,7 +99,7 @@ def debate_solver(run_sample: DebateRunner) -> Solver:
 
 async def run_debate(system: DebateSystem, question: Question, settings: Settings) -> dict[str, Any]:
     """Run a debate, and return its result document."""
-    document: dict[str, Any] = await system.graph.ainvoke(dict(question), context=settings)
+    document: dict[str, Any] = await system.graph.ainvoke(dict(question), context=settings.with_document())
     return document
 
 

@@ -52,7 +52,9 @@ class Session:
     state: Mapping[str, Any] = field(default_factory=dict)
     """The debate's state after its last superstep, if there is a `Recorder`."""
     written: list[Mapping[str, Any]] = field(default_factory=list)
-    """The writes of the run's nodes, including nodes of inner graphs, if there is a `Recorder`."""
+    """The writes of the run's nodes, including nodes of inner graphs, if they are kept."""
+    keeps_writes: bool = False
+    """Whether ``written`` is kept although there is no `Recorder`."""
     parts: dict[int, Budget] = field(default_factory=dict)
     """The ceilings of those parts of a text that are now being read, by the index of the part's first character."""
     budget: Budget = field(default_factory=new_budget)
@@ -175,8 +177,8 @@ class Session:
         return places.setdefault(place, len(places))
 
     def note_writes(self, update: Mapping[str, Any]) -> None:
-        """Keeps a node's writes for the recorder, because the debate's state has them only after the superstep."""
-        if self.recorder and update:
+        """Keeps a node's writes, because the debate's state has them only after the superstep."""
+        if (self.recorder or self.keeps_writes) and update:
             self.written.append(update)
 
 

@@ -17,11 +17,12 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot
+from moot.core.errors import MootError
 from moot.nodes._models.budget import Budget, new_budget
 from moot.nodes._models.replies import current_use
 from moot.nodes._models.session import Session, budget_in, current_recorder, session_in, with_session
 from moot.nodes._models.spend import spent_by
-from moot.nodes._runtime.document import document_of
+from moot.nodes._runtime.document import document_of, failed
 from moot.nodes._runtime.nesting import ResumeListener, parent_config
 from moot.nodes._runtime.run_settings import check_resumed, resumed_settings, settings_of_run
 from moot.nodes._runtime.settings import Settings
@@ -166,7 +167,8 @@ async def new_session(
     """Context manager: the session of a run, within the ceilings that the recorder reserves for the run."""
     recorder = current_recorder()
     if recorder is None:
-        yield Session(before, use=current_use(), run=run, state=before)
+        keeps = settings.on_failure == "raise"
+        yield Session(before, use=current_use(), run=run, state=before, keeps_writes=keeps)
         return
     use = recorder.use(run)
     async with recorder.reservation(use, vars(settings)) as reserved:
@@ -184,6 +186,8 @@ async def ending(session: Session) -> AsyncIterator[None]:
         raise
     except BaseException as error:
         ended = error
+        if isinstance(error, MootError) and session.written:
+            error.document = session.document = session.document or failed(session.before, session.written)
         raise
     finally:
         await session.end(ended)

@@ -12,6 +12,7 @@ from typing import Any
 
 from moot.nodes._models.chat_models import EMBEDDED
 from moot.nodes._records.entries import Call, Turn, Warned
+from moot.nodes._records.reducers import written_values
 from moot.nodes._runtime.ceilings import ceilings_and_spending
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import SCHEMA_VERSION, DebateState, TrialUpdate, VerdictOutput
@@ -222,6 +223,21 @@ def unfinished(state: Any, within: Iterable[Mapping[str, Any]] = ()) -> dict[str
         state = with_writes(state, {key: value for key, value in written.items() if value is not None})
     undecided = {"status": "interrupted", "prediction_set": None, "decision": None}
     return document_of({**closed_state(state, completed_fields(state)), **undecided})
+
+
+def failed(before: Mapping[str, Any], written: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The result document of a debate that an error ended, from its state before a run and the writes of the run's
+    nodes, the last of which has the ``error``; None if the debate was not opened.
+    """
+    updates = [written_values(update) for update in written]
+    state: Any = before or next((update for update in updates if "opened" in update), None)
+    if not state:
+        return None
+    for update in updates:
+        if update is not state:
+            state = with_writes(state, update)
+    state = {**state, "error": updates[-1]["error"]}
+    return document_of(closed_state(state, completed_fields(state)))
 
 
 def check_schema(document: Any) -> None:

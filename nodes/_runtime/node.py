@@ -228,15 +228,18 @@ class Node:
         if fault:
             update = {"error": fault.record(record.place())} | update
         runtime.stream_writer(place | step_event(record, update, time.perf_counter() - started))
-        if update.get("error") and not (self.keeps_errors and self._can_keep(update["error"])):
+        if update.get("error") and not (self.keeps_errors and self._can_keep(update["error"], settings)):
+            run.session.note_writes(recorded_update(record, state) | update)
             raise fault or error_from_record(update["error"])
         update = recorded_update(record, state) | update
         run.session.note_writes(update)
         return dict(self.writes(update)) if self.writes else update
 
-    def _can_keep(self, error: Mapping[str, Any]) -> bool:
-        """Whether an error can become the state's ``error``: the state around a nested graph may have no such key."""
-        return not (self.opens and error["kind"] == "missing_model" and is_nested())
+    def _can_keep(self, error: Mapping[str, Any], settings: Settings) -> bool:
+        """Whether an error becomes the state's ``error``: the state around a nested graph may have no such key."""
+        return settings.on_failure == "document" and not (
+            self.opens and error["kind"] == "missing_model" and is_nested()
+        )
 
     @property
     def called(self) -> str:

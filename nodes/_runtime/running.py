@@ -28,7 +28,7 @@ class DebateRun:
     def __init__(self, graph: CompiledStateGraph[Any, Any, Any, Any], settings: Settings, update: Update) -> None:
         saver = InMemorySaver() if getattr(settings, "ask_person", ()) else None
         self.graph = graph.builder.compile(checkpointer=saver, name=graph.name) if saver else graph
-        self.settings = settings
+        self.settings = settings.with_document()
         self.update = update
         self.waits: dict[str, Any] = {}
         self.state: dict[str, Any] = {}

@@ -186,6 +186,11 @@ class Settings(BaseModel):
         "without a path. The document then has a prediction set, and says whether to act on the verdict or to "
         "escalate it.",
     )
+    on_failure: Literal["document", "raise"] = Field(
+        default="document",
+        description="How a debate fails: it ends with its document, which has the error; or the node raises the error, "
+        "so that the run fails in LangGraph, for its retry policies, on a server and in LangSmith.",
+    )
     timeout: float = Field(default=120.0, gt=0, le=3600, description="Seconds that one request may take.")
     attempts: int = Field(
         default=3,
@@ -215,9 +220,14 @@ class Settings(BaseModel):
         return {name: text for name, text in texts.items() if text != shipped(name)}
 
     def recorded(self) -> dict[str, Any]:
-        """All settings as plain values. Prompts that were not edited are left out."""
+        """All settings of the debate itself as plain values. Prompts that were not edited are left out."""
         changed = self.edited()
-        return self.model_dump(mode="json", exclude={f for f, name in self.prompts.items() if name not in changed})
+        unchanged = {field for field, name in self.prompts.items() if name not in changed}
+        return self.model_dump(mode="json", exclude={*unchanged, "on_failure"})
+
+    def with_document(self) -> Settings:
+        """The same settings for a command, which needs the document of a debate that fails."""
+        return self.model_copy(update={"on_failure": "document"})
 
     @property
     def own_model(self) -> bool:

@@ -469,3 +469,57 @@ async def test_the_context_of_another_graph_has_the_settings_of_its_debate(
     assert len(stub.calls()) == 5
     with pytest.raises(UserError, match="key 'debate'"):
         await graph.ainvoke({"claim": CLAIM}, context=OwnContext("me"))
+
+
+# --- a debate that fails ----------------------------------------------------------------------------------------------
+
+RAISING = SILENT.model_copy(update={"on_failure": "raise"})
+JUDGE_FAILS = [{"model": "judge", "status": 400, "raw": "The model is not loaded.", "times": 1}, *RULES]
+
+
+async def test_a_failed_debate_raises_its_error_with_its_document_if_told_to(start_stub: StartStub) -> None:
+    start_stub([JUDGE_FAILS[0] | {"times": 2}, *RULES])
+    with pytest.raises(MootError, match="The model is not loaded") as raised:
+        await standard_mad.graph.ainvoke({"claim": CLAIM}, context=RAISING)
+    expected = await standard_mad.graph.ainvoke({"claim": CLAIM}, context=SILENT)
+    document = raised.value.document
+    assert document
+    assert document.keys() == expected.keys()
+    assert (document["status"], document["error"]) == ("failed", expected["error"])
+    assert len(document["calls"]) == len(expected["calls"]) == 5
+    assert document["turns"] == expected["turns"]
+    with pytest.raises(MootError) as refused:
+        await standard_mad.graph.ainvoke({"claim": ""}, context=RAISING)
+    assert refused.value.document
+    assert refused.value.document["error"]["kind"] == "invalid_claim"
+
+
+async def test_after_a_raised_failure_only_the_missing_nodes_run(start_stub: StartStub) -> None:
+    stub = start_stub(JUDGE_FAILS)
+    graph = standard_mad.builder.compile(checkpointer=InMemorySaver())
+    with pytest.raises(MootError, match="The model is not loaded"):
+        await graph.ainvoke({"claim": CLAIM}, THREAD, context=RAISING)
+    document = await graph.ainvoke(None, THREAD, context=RAISING)
+    assert (document["status"], document["error"]) == ("done", None)
+    assert len(stub.prompts()) == 6
+
+
+@pytest.mark.parametrize("way", [as_subgraph, called])
+async def test_a_retry_policy_runs_a_debate_that_raises_its_failure_again(way: Way, start_stub: StartStub) -> None:
+    """LangGraph begins the debate anew, as it does with its own subgraphs."""
+    stub = start_stub(JUDGE_FAILS)
+    policy = RetryPolicy(initial_interval=0.001, jitter=False, retry_on=MootError)
+    graph = parent(way, InMemorySaver(), RAISING, retry_policy=policy)
+    await graph.ainvoke({"claim": CLAIM}, THREAD, context=RAISING)
+    assert len(stub.prompts()) == 10
+
+
+async def test_a_batch_of_failures_gives_the_errors(start_stub: StartStub) -> None:
+    """LangChain's own way to keep going: `return_exceptions`."""
+    start_stub(JUDGE_FAILS)
+    documents = await standard_mad.graph.abatch(
+        [{"claim": CLAIM}, {"claim": CLAIM}], context=RAISING, return_exceptions=True
+    )
+    failed, done = sorted(documents, key=lambda one: isinstance(one, dict))
+    assert isinstance(failed, MootError)
+    assert done["status"] == "done"

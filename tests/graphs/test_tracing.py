@@ -19,6 +19,7 @@ from langchain_core.retrievers import BaseRetriever
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from langsmith import utils
+from moot.core.errors import UserError
 from moot.core.store import open_store
 from moot.graphs import load_graph
 from moot.nodes._runtime import tracing
@@ -135,6 +136,17 @@ async def test_a_trace_has_the_calls_searches_and_metadata_of_its_debate(
     assert {(d["type"], d["metadata"]["id"], d["page_content"]) for d in found} >= {
         ("Document", *piece) for piece in texts.items()
     }
+
+
+async def test_a_debate_that_raises_its_failure_is_an_error_in_the_trace(
+    start_stub: StartStub, collector: Collector
+) -> None:
+    start_stub([{"status": 400, "raw": "The model is not loaded."}])
+    with pytest.raises(UserError):
+        await run_debate("rag", on_failure="raise")
+    assert wait_until_sent(client_of_process(), TIME_LIMIT)
+    failed = {run["name"] for run in collector.runs.values() if run.get("error")}
+    assert {"RAG", "answer"} <= failed
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "society_of_minds", "proclaim", "react"])
