@@ -17,7 +17,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot
-from moot.core.errors import MootError
+from moot.core.errors import MootError, UserError
 from moot.nodes._models.budget import Budget, new_budget
 from moot.nodes._models.replies import current_use
 from moot.nodes._models.session import Session, budget_in, current_recorder, session_in, with_session
@@ -49,6 +49,7 @@ class CompiledDebateGraph(CompiledStateGraph[Any, Any, Any, Any]):
     async def astream(self, input: Any, config: Any = None, **options: Any) -> AsyncIterator[Any]:
         """Calls LangGraph's method with the run's settings as context, in the outer debate's `Session` or a new one."""
         guard_traces()
+        self._check_input(input)
         options["context"] = settings_of_run(self, config, options.get("context"))
         if ((config or {}).get("configurable") or {}).get("checkpoint_ns"):
             # Without output keys, ``astream_events`` would stream the whole state of an inner graph.
@@ -70,6 +71,15 @@ class CompiledDebateGraph(CompiledStateGraph[Any, Any, Any, Any]):
                         if added:
                             continue
                     yield chunk
+
+    def _check_input(self, input: Any) -> None:
+        is_debate = bool(getattr(self.builder, "opened", ""))
+        if is_debate and not (input is None or isinstance(input, (Mapping, Command))):
+            raise UserError(
+                f"The input of {self.name} is of the type {type(input).__name__}; pass a dict, such as "
+                '{"claim": "Saffron is made from roots."}.',
+                kind="invalid_claim",
+            )
 
     @property
     def _settings_class(self) -> type[Settings]:

@@ -230,7 +230,8 @@ def failed(before: Mapping[str, Any], written: Sequence[Mapping[str, Any]]) -> d
     nodes, the last of which has the ``error``; None if the debate was not opened.
     """
     updates = [written_values(update) for update in written]
-    state: Any = before or next((update for update in updates if "opened" in update), None)
+    opening: Any = next((update for update in updates if "opened" in update), None)
+    state: Any = before or opening
     if not state:
         return None
     for update in updates:

@@ -11,6 +11,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
+from moot.core.errors import UserError
 from moot.nodes._runtime.compiled import compiled
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.prompt_settings import with_prompts
@@ -142,7 +143,16 @@ def graph_node(graph: Any) -> Node:
 
     Args:
         graph: a compiled `DebateGraph`, such as ``moot.graphs.tool_mad.graph``.
+
+    Raises:
+        UserError: ``graph`` is anything else.
     """
+    if not isinstance(getattr(graph, "builder", None), DebateGraph) or not hasattr(graph, "astream"):
+        raise UserError(
+            f"graph_node takes a compiled graph of moot, such as moot.graphs.tool_mad.graph, and was given "
+            f"{type(graph).__name__}. LangGraph's own add_node takes other graphs as they are.",
+            kind="unknown_graph",
+        )
 
     async def step(state: Mapping[str, Any], run: NodeContext) -> dict[str, Any]:
         while True:

@@ -261,6 +261,10 @@ class Node:
                 raise
             raise missing_setting_error(self.called, error.name, run.settings) from error
 
+    def __str__(self) -> str:
+        """In LangGraph's error about a node's update: a factory that was added as a node returns its node."""
+        return f"the node {self.called} of moot: call its factory, as in add_node(name, judge_node())"
+
     def with_settings(self, settings: Settings, name: str = "", *, keeps_errors: bool = False) -> Node:
         """The same node with its own settings, for graphs whose context is not moot's settings.
 
@@ -283,6 +287,10 @@ class Node:
                 ``warnings`` and ``depth`` if the node made a call or warned.
         """
         return replace(self, reads=reads, writes=writes)
+
+
+# Otherwise LangGraph would take a node that a factory, added as a node itself, returns for an update of the state.
+Node.__annotations__ = {}
 
 
 def turn_location(state: Any) -> dict[str, Any]:

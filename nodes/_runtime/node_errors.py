@@ -26,8 +26,8 @@ class StateKeys(dict[str, Any]):
 def missing_settings_error(node: str) -> UserError:
     """The error of a node that has no settings."""
     return UserError(
-        f"The node {node} has no settings: call the graph with context=Settings(...), give its own context a key 'debate' "
-        "with such settings, or set the node's settings with .with_settings(Settings(...)).",
+        f"The node {node} has no settings: call the graph with context=Settings(...), give its own context a key "
+        "'debate' with such settings, or set the node's settings with .with_settings(Settings(...)).",
         kind="missing_settings",
     )
 

@@ -10,6 +10,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._records.entries import Task, Turn
+from moot.nodes._records.pieces import Pieces
 from moot.nodes._runtime.graph import DebateGraph
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import SOURCES, EvidenceSettings, ModelName, Name, Source, ask_person
@@ -133,7 +134,7 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
 
 def kept_evidence_input(state: DebateState, own: Turn | None, settings: DebaterSettings) -> dict[str, Any]:
     """The arguments of `send_turn` for the evidence that a debater keeps; empty if it keeps only given texts."""
-    known = {piece["id"]: piece for piece in state["evidence"]}
+    known = Pieces(state["evidence"])
     if own and settings.retrieval == "once":
         return {"evidence": [known[i] for i in own["evidence_ids"]], "retrieval": own.get("retrieval")}
     if own and settings.keep_evidence:
@@ -185,7 +186,7 @@ def send_to_scoring(state: DebateState, *metrics: str) -> list[Send]:
         state: the debate's state.
         metrics: the names of the nodes that score an answer, in parallel.
     """
-    known = {piece["id"]: piece for piece in state["evidence"]}
+    known = Pieces(state["evidence"])
     shared = {key: state.get(key) for key in ("claim", "task", "settings", "metrics", "depth")}
     return [
         Send(metric, shared | {"turns": [turn], "evidence": [known[i] for i in turn["evidence_ids"]]})

@@ -8,6 +8,7 @@ from typing import Any
 
 from langgraph.types import Send
 from moot.nodes._records.entries import Task, Vote
+from moot.nodes._records.pieces import Pieces
 from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState, DebateState
@@ -76,7 +77,7 @@ def to_origins(state: DebateState) -> list[Send] | Send:
     Args:
         state: the debate's state.
     """
-    known = {piece["id"]: piece for piece in state["evidence"]}
+    known = Pieces(state["evidence"])
     return [
         send_turn(
             "answer",

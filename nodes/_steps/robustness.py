@@ -13,6 +13,7 @@ from moot.core.errors import MootError
 from moot.nodes._models.parallel import all_at_once
 from moot.nodes._models.speaker import Speaker, affects_only_call
 from moot.nodes._records.entries import Turn
+from moot.nodes._records.pieces import Pieces
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.judging import judge
@@ -95,7 +96,7 @@ async def repeat_decision(
     state: DebateState, kind: str, check: Check, evidence: Sequence[Evidence], names: dict[str, str], run: NodeContext
 ) -> Check:
     """Repeats the deciding step for a check; if the call fails, the check's ``outcome`` is the error's kind."""
-    by_id = {piece["id"]: piece for piece in evidence}
+    by_id = Pieces(evidence)
     left, without = [by_id[id] for id in check["evidence_ids"]], set(check["without"])
     history = [t for t in state["turns"] if t["step"] == "respond"]
     turns = [turn for turn in history if not cites_only(turn, without, names)] if without else history

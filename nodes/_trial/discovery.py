@@ -17,6 +17,7 @@ from moot.core.lazy import imported
 from moot.core.words import count_with_noun
 from moot.nodes._models.speaker import affects_only_call
 from moot.nodes._records.entries import Turn
+from moot.nodes._records.pieces import Pieces
 from moot.nodes._runtime.ceilings import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
@@ -329,7 +330,7 @@ def admit_node() -> Node:
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         # The plaintiff's results are compared with the record first, then the defense's.
         turns = sorted(turns_in_round(state["turns"], this_round(state), "discover"), key=_side_index)
-        known = {piece["id"]: piece for piece in state["evidence"]}
+        known = Pieces(state["evidence"])
         found = [known[i] for turn in turns for i in turn["evidence_ids"]]
         if not found:
             return {"turns": [_with_end(_with_unknown_scores(turn), state["turns"], run.settings) for turn in turns]}

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from langgraph.types import Send
 from moot.core.errors import ReplyError, WorldError
 from moot.nodes._records.entries import Turn
+from moot.nodes._records.pieces import Pieces
 from moot.nodes._runtime.ceilings import stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
@@ -407,7 +408,7 @@ def rule_node() -> Node:
     """
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
-        known = {piece["id"]: piece for piece in state["evidence"]}
+        known = Pieces(state["evidence"])
         weighed = [turn for turn in state["turns"] if turn["step"] == "weigh"]
         if weighed and not any(turn["scores"] or stopped_by_ceiling(turn) for turn in weighed):
             raise nothing_weighed_error(weighed)
