@@ -120,8 +120,9 @@ def make_task(
     Args:
         name: a name in the list of ``moot tasks``; by default ``choice`` if there are options, ``labels`` if there are
             labels, else ``fever``.
-        labels: the possible answers of the task ``labels``, as a list or as a mapping to their meanings.
-        options: the options of a multiple-choice question. The answers are their letters, from A.
+        labels: the possible answers of the task ``labels``, as a list or as a mapping to their meanings. An empty
+            list, as a cleared form sends, is as none.
+        options: the options of a multiple-choice question. The answers are their letters, from A; empty as for labels.
         claim: the claim. If it ends with a question mark, the task's ``subject`` is ``question``. In tasks that always
             ask a question, such as ``choice`` and ``pubmedqa``, the subject is ``question`` anyway.
 
@@ -130,9 +131,6 @@ def make_task(
     """
     if any(isinstance(given, str) or not isinstance(given, Sequence | Mapping | None) for given in (labels, options)):
         raise UserError("Labels and options must be lists of texts.", kind="invalid_task")
-    for what, given in (("labels", labels), ("options", options)):
-        if given is not None and not given:
-            raise UserError(f"The list of {what} is empty: add some, or leave it out.", kind="invalid_task")
     labels, options = _visible_texts(labels), _visible_texts(options)
     name = name or ("choice" if options else "labels" if labels else "fever")
     known = TASKS.get(name)

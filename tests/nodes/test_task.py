@@ -67,17 +67,20 @@ def test_the_arguments_determine_the_name_and_labels_of_a_task(
         {"labels": "yes"},  # a string is not taken as a list of characters
         {"options": "abc"},
         {"labels": 5},
-        {"labels": []},  # an empty list of labels does not mean FEVER's labels
-        {"labels": {}},
-        {"options": []},
-        {"name": "fever", "labels": [], "options": None},
-        {"labels": ["yes", "no"], "options": []},
+        {"name": "labels", "labels": []},
+        {"name": "choice", "options": []},
     ],
 )
 def test_invalid_tasks_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(UserError) as refused:
         make_task(**given)
     assert refused.value.kind == "invalid_task"
+
+
+def test_empty_lists_as_a_cleared_form_sends_them_are_as_none() -> None:
+    assert make_task(labels=[], options=[]) == make_task(labels={}) == make_task()
+    assert make_task(labels=["yes", "no"], options=[]) == make_task(labels=["yes", "no"])
+    assert make_task(labels=[], options=["a", "b"]) == make_task(options=["a", "b"])
 
 
 @each(
