@@ -390,7 +390,7 @@ def debate_part(context: Any) -> Any:
     if isinstance(context, Settings):
         return context
     held = context.get(DEBATE) if isinstance(context, Mapping) else getattr(context, DEBATE, None)
-    return context if held is None else held
+    return held if isinstance(held, (Settings, Mapping)) else context  # `gated` has a setting of this name, a text
 
 
 def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") -> S:
