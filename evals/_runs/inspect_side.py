@@ -7,8 +7,7 @@ models is also a model of Inspect: ``--model moot/openai:gpt-4o-mini``, ``--mode
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -22,12 +21,11 @@ from inspect_ai.model import (
     ModelAPI,
     ModelOutput,
     ModelUsage,
+    get_model,
+    model_roles,
     modelapi,
 )
-from inspect_ai.model import _assistant_internal as clients
 from inspect_ai.model._model import (
-    active_model,
-    model_roles,
     model_usage_context_var,
     role_usage_context_var,
     sample_model_usage_context_var,
@@ -57,17 +55,6 @@ first variable is for one sample, and the second for the whole run."""
 NO_OPTIONS = GenerateConfig()
 """The config in the events of moot's calls. All events share it, because creating a config takes longer than creating
 an event."""
-
-
-@contextmanager
-def without_inspects_clients() -> Iterator[None]:
-    """Within this context, Inspect does not import the packages of its own clients, which saves two seconds."""
-    before = clients._HAS_OPENAI, clients._HAS_ANTHROPIC
-    clients._HAS_OPENAI = clients._HAS_ANTHROPIC = False
-    try:
-        yield
-    finally:
-        clients._HAS_OPENAI, clients._HAS_ANTHROPIC = before
 
 
 class MootModel(ModelAPI):
@@ -115,13 +102,11 @@ def add_inspect_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UserError: Inspect and the settings have different values for a model or an option; or as `moot_name`.
     """
-    model = active_model()
-    name = None if model is None else moot_name(model)
+    model = get_model()
+    name = moot_name(model)
     roles = {role: moot_name(role_model) for role, role_model in model_roles().items() if role != GRADER}
     given: dict[str, Any] = {} if name is None else {"model": name}
-    given |= (
-        {} if model is None else {key: v for key in SHARED_OPTIONS if (v := getattr(model.config, key)) is not None}
-    )
+    given |= {key: v for key in SHARED_OPTIONS if (v := getattr(model.config, key)) is not None}
     for key, value in given.items():
         option = f"--{key.replace('_', '-')}"
         check_same(f"{key} (option {option})", value, f"the debate's {key} (-S {key}=)", settings.get(key, value))

@@ -20,10 +20,8 @@ from io import StringIO
 from math import inf
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from inspect_ai import Task, eval_set, task_with
-from inspect_ai._display.rich import display as rich_display
 from inspect_ai.log import (
     EvalLog,
     MetadataEdit,
@@ -34,7 +32,6 @@ from inspect_ai.log import (
     recoverable_eval_logs,
     write_eval_log,
 )
-from inspect_ai.log._recover._buffer import read_buffer_recovery_data
 from inspect_ai.solver import Solver
 from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
@@ -46,9 +43,7 @@ from moot.evals._benchmarks.catalogue import load_benchmark
 from moot.evals._identity.parts import differences, digest, endpoints, parts_of
 from moot.evals._runs.controls import control
 from moot.evals._runs.hooks import Watch, watch_samples
-from moot.evals._runs.inspect_side import without_inspects_clients
 from moot.evals._runs.plan import Cell, Plan, PlannedBenchmark, make_cells
-from moot.evals._runs.recovery import use_sample_wise_database
 from moot.evals._runs.reference import moot_metadata, read_log_headers
 from moot.evals._runs.solver import debate, make_question
 from moot.evals._runs.tasks import TASKS
@@ -372,14 +367,13 @@ def count_finished_samples(keys: Iterable[str], logs: Path) -> int:
     Samples with an error need another run.
     """
     newest = newest_logs(logs)
-    locations = {log.location for log in (newest[key] for key in keys if key in newest)}
-    recoverable = {recovery.log.name for recovery in recoverable_eval_logs(str(logs))}
+    recoverable = {recovery.log.name: recovery for recovery in recoverable_eval_logs(str(logs))}
     done = 0
-    for place in locations:
-        buffer = read_buffer_recovery_data(place) if place in recoverable else None
-        ended = [*read_eval_log_sample_summaries(place), *(buffer.completed if buffer else ())]
+    for location in {newest[key].location for key in keys if key in newest}:
+        logged = sum(not sample.error for sample in read_eval_log_sample_summaries(location))
+        buffer = recoverable.get(location)
         # a sample that was just written may be in the log and in the buffer
-        done += len({(str(sample.id), sample.epoch) for sample in ended if not sample.error})
+        done += min(logged + buffer.completed_samples, buffer.total_samples) if buffer else logged
     return done
 
 
@@ -409,35 +403,29 @@ def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
     if not tasks:
         return
     parallel_tasks = min(CELLS_AT_ONCE, len(tasks), limits.at_once)
-    with (
-        use_sample_wise_database(),
-        without_inspects_clients(),
-        # Inspect would compute tables of results even if its display is off
-        patch.object(rich_display, "tasks_results", lambda tasks: ""),
-    ):
-        _, ended = eval_set(
-            list(tasks),
-            str(logs),
-            model="none",  # for tasks that name no model
-            display="none",
-            score_display=False,  # otherwise Inspect keeps recomputing all scores for a display that is off
-            log_dir_allow_dirty=True,
-            # few writes, because each copies the whole log; the recovery database has the samples meanwhile
-            log_buffer=max(LEAST_SAMPLES, max(len(task.dataset) for task in tasks) // MOST_WRITES),
-            retry_attempts=1,
-            retry_immediate=False,
-            max_tasks=parallel_tasks,
-            max_samples=max(1, limits.at_once // parallel_tasks),
-            time_limit=limits.time_limit,
-            retry_on_error=limits.retry_on_error or None,
-            # by default all samples are run, even if some fail. A cell with failed samples counts as not done, so
-            # the next run repeats these samples.
-            fail_on_error=True if limits.fail_on_error is None else limits.fail_on_error,
-            continue_on_fail=limits.fail_on_error is None,
-            acp_server=False,
-            ctl_server=False,
-            log_level="error",
-        )
+    _, ended = eval_set(
+        list(tasks),
+        str(logs),
+        model="none",  # for tasks that name no model
+        display="none",
+        score_display=False,  # otherwise Inspect keeps recomputing all scores for a display that is off
+        log_dir_allow_dirty=True,
+        # few writes, because each copies the whole log; the recovery database has the samples meanwhile
+        log_buffer=max(LEAST_SAMPLES, max(len(task.dataset) for task in tasks) // MOST_WRITES),
+        retry_attempts=1,
+        retry_immediate=False,
+        max_tasks=parallel_tasks,
+        max_samples=max(1, limits.at_once // parallel_tasks),
+        time_limit=limits.time_limit,
+        retry_on_error=limits.retry_on_error or None,
+        # by default all samples are run, even if some fail. A cell with failed samples counts as not done, so
+        # the next run repeats these samples.
+        fail_on_error=True if limits.fail_on_error is None else limits.fail_on_error,
+        continue_on_fail=limits.fail_on_error is None,
+        acp_server=False,
+        ctl_server=False,
+        log_level="error",
+    )
     # for an interrupted evaluation, Inspect returns a cancelled log or no log
     if len(ended) < len(tasks) or any(log.status == "cancelled" for log in ended):
         raise KeyboardInterrupt
