@@ -65,23 +65,12 @@ class Benchmark:
 
 
 def benchmark_names() -> list[str]:
-    """The names of moot's benchmarks, then the names that installed packages declare.
-
-    No package is imported, so a name may belong to a benchmark that cannot be loaded.
-    """
+    """The names of moot's benchmarks, then the names that installed packages declare."""
     return [*BENCHMARKS, *INSTALLED.names()]
 
 
 def load_benchmark(name: str) -> Benchmark:
-    """A benchmark by its name, from moot or from an installed package.
-
-    Args:
-        name: a key of `BENCHMARKS`, or the name of an entry point of the group ``moot.benchmarks``.
-
-    Raises:
-        UserError: there is no benchmark of this name; a package declares the name of one of moot's benchmarks, or two
-            packages declare the same name; or a package's benchmark cannot be imported or is invalid.
-    """
+    """A benchmark by its name, from moot or from an installed package."""
     INSTALLED.check(name)
     if name in BENCHMARKS:
         return BENCHMARKS[name]
@@ -113,21 +102,7 @@ def installed_benchmarks() -> tuple[list[Benchmark], list[UserError]]:
 def read_benchmark(
     name: str, path: Path | None = None, *, limit: int | None = None, seed: int | None = None
 ) -> Reading:
-    """Read the items of a benchmark, with notes for users, for example about records that are left out.
-
-    Args:
-        name: as for `load_benchmark`.
-        path: a file in the published format (.jsonl, .json, .csv, .parquet), or a folder with such files; for the
-            user's own claims, .csv, .tsv or .jsonl. None: the Hub is read, if it has the benchmark.
-        limit: maximum number of items; the notes are about all items.
-        seed: the seed that shuffles the items before the limit applies, so that a larger limit only adds items. None:
-            the items are in the file's order.
-
-    Raises:
-        UserError: the benchmark cannot be loaded, the limit is below 1, there is no data (the message says where to get
-            it, and its licence), a file or record is invalid (the error names its place), two different records have
-            the same id, or no record can be used.
-    """
+    """Read the items of a benchmark, with notes for users, for example about records that are left out."""
     benchmark = load_benchmark(name)
     if limit is not None and limit < 1:
         raise UserError(f"A limit must be at least 1, not {limit}.", kind="invalid_setting")
@@ -187,12 +162,7 @@ def _is_records_file(file: Path) -> bool:
 
 
 def own_records(path: Path) -> tuple[list[Record], list[str]]:
-    """The rows of a file of claims for an evaluation. If columns are not read, a note names them.
-
-    Raises:
-        UserError: the file cannot be read or has no rows; a row is invalid, or has its own system or settings (the
-            error names its line); or the labelled rows differ in the column ``labels``.
-    """
+    """The rows of a file of claims for an evaluation. If columns are not read, a note names them."""
 
     def check(row: ClaimRow) -> str:
         if row.graph or row.settings:

@@ -37,17 +37,6 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
     """Read the records of one file, in order.
 
     If there is a file ``<stem>.ids.json`` in the same folder, it lists the records' ids.
-
-    Args:
-        file: a file whose name ends in .jsonl, .json, .csv or .parquet.
-        name: the file's name for errors and records, such as its path within the user's folder.
-        columns: names of the columns of a CSV file without a header.
-        expand: splits an object that contains several records.
-
-    Raises:
-        UserError: the file has another ending, is too large, cannot be read, or contains a value that is not a record
-            (the error names the place); the list of ids is invalid, or its length is not the number of records; or
-            pyarrow is missing.
     """
     reader = READERS.get(file.suffix.lower())
     if reader is None:
@@ -161,12 +150,7 @@ def _decode(content: bytes, where: str) -> str:
 
 
 def parse_json(content: str, where: str) -> Any:
-    """Parse a JSON text.
-
-    Raises:
-        UserError: the text is not JSON, is nested too deeply, has an object with the same key twice, or contains a
-            lone surrogate. The error names the place ``where``.
-    """
+    """Parse a JSON text."""
     try:
         return _load_json(content)
     except UnicodeEncodeError as error:
@@ -181,13 +165,7 @@ LONE_SURROGATE = "it contains half a character (a lone surrogate), which cannot 
 
 
 def _load_json(content: str) -> Any:
-    """Parse a JSON text.
-
-    Raises:
-        UnicodeEncodeError: the text contains a lone surrogate.
-        ValueError: the text is not JSON, or an object has the same key twice.
-        RecursionError: the text is nested too deeply.
-    """
+    """Parse a JSON text."""
     value = json.loads(content, object_pairs_hook=_unique_keys)
     if "\\ud" in content.lower():  # an escaped surrogate, which is valid in a pair; encoding fails if it is alone
         json.dumps(value, ensure_ascii=False).encode()
@@ -250,13 +228,8 @@ def _read_parquet(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedVal
 
 
 def label_names(metadata: Any) -> dict[str, list[str]]:
-    """The names of the labels in each column that stores labels as numbers.
-
-    Args:
-        metadata: the metadata that `datasets` writes into a Parquet file.
-
-    Returns:
-        The names by column; empty for other metadata.
+    """The names of the labels in each column that stores labels as numbers. Returns the names by column; empty for
+    other metadata.
     """
     info = metadata.get("info") if isinstance(metadata, dict) else None
     features = info.get("features") if isinstance(info, dict) else None

@@ -34,11 +34,7 @@ class HubUnavailable(Exception):  # noqa: N818 - says why there are no records
 
 
 def read_hub(hub: Hub) -> list[Record]:
-    """Read the records of a dataset, in order; label numbers are replaced by label names.
-
-    Raises:
-        HubUnavailable: `datasets` is not installed or failed, there are too many rows, or a row lacks a column.
-    """
+    """Read the records of a dataset, in order; label numbers are replaced by label names."""
     try:
         load = imported("datasets").load_dataset
     except ModuleNotFoundError as error:

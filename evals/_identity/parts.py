@@ -38,17 +38,7 @@ PART_NAMES = {
 
 
 def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts that a system with these settings depends on. Blocking.
-
-    Args:
-        graph: the name of the system's graph.
-        chosen: the settings that differ from the defaults.
-
-    Raises:
-        UserError: the graph, a setting, a source or a corpus is unknown or invalid; a corpus is unfinished or damaged;
-            or a provider's address, key or package is missing or invalid.
-        WorldError: the Chroma server failed.
-    """
+    """The parts that a system with these settings depends on. Blocking."""
     system = load_graph(graph)
     settings = checked_settings(system.settings, chosen, graph)
     needs: Needs = system.graph.builder.needs(settings)
@@ -69,21 +59,12 @@ def version_of(graph: str, settings: Settings) -> str:
 
 
 def single_version(graph: str) -> str:
-    """The version of one system without its inner debate.
-
-    For a system of an installed package, this is the package's name and version with a digest of the package's code.
-    """
+    """The version of one system without its inner debate."""
     return INSTALLED.version(graph) if graph in INSTALLED.names() else behaviours()[graph]
 
 
 def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
-    """The addresses of the providers of all models that a system may call, by provider.
-
-    The system's encoder is included.
-
-    Raises:
-        UserError: as `endpoints`.
-    """
+    """The addresses of the providers of all models that a system may call, by provider."""
     roles = {**needs.roles, "equivalence": None}
     names = {choose_model(settings, role, own_model).model for role, own_model in roles.items()}
     names |= {settings.embedder} if needs.encoder or needs.sources else set()
@@ -91,14 +72,7 @@ def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
 
 
 def endpoints(*models: str) -> dict[str, str]:
-    """The addresses of models' providers, by provider, without user names and passwords.
-
-    Providers whose models run in this process are left out. The name of a provider's company stands for an unknown
-    address.
-
-    Raises:
-        UserError: a provider's address, key or package is missing or invalid.
-    """
+    """The addresses of models' providers, by provider, without user names and passwords."""
     providers = sorted({name.partition(":")[0] for name in models if ":" in name})
     known = {provider: find_endpoint(provider).display_url for provider in providers if provider in PROVIDERS}
     return known | {provider: vendor_endpoint(provider).display_url for provider in providers if provider in VENDORS}

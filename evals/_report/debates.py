@@ -124,10 +124,7 @@ def _score_after(observation: Observation, number: int, study: Study) -> float |
 
 
 def consistency_table(study: Study) -> Table | None:
-    """The shares of debates that end in consensus, and in right consensus, for systems with several voters.
-
-    A consensus is right if the answer is right.
-    """
+    """The shares of debates that end in consensus, and in right consensus, for systems with several voters."""
     heads = [SYSTEM, *columns("count", items="", errors=""), *columns("share", cons="Cons", co2="Co2")]
     rows: list[list[Cell]] = []
     for system in study.measured:

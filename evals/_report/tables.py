@@ -54,11 +54,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
 
     def column(self, key: str) -> list[Any]:
-        """The cells of a column.
-
-        Raises:
-            KeyError: there is no such column.
-        """
+        """The cells of a column."""
         places = {column.key: i for i, column in enumerate(self.columns)}
         return [row[places[key]] for row in self.rows]
 
@@ -131,10 +127,7 @@ def is_numeric(column: Column) -> bool:
 
 
 def as_csv(table: Table) -> str:
-    """A table as CSV: numbers are not rounded, an interval has three columns, and unknown values are empty.
-
-    A text that a spreadsheet would treat as a formula gets a leading apostrophe.
-    """
+    """A table as CSV: numbers are not rounded, an interval has three columns, and unknown values are empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     with_intervals = [any(isinstance(cell, Interval) for cell in table.column(column.key)) for column in table.columns]

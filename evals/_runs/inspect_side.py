@@ -63,15 +63,7 @@ class MootModel(ModelAPI):
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
-        """Make one call, without tools. The config's options other than `SHARED_OPTIONS` are ignored.
-
-        The output is empty if the reply cannot be used.
-
-        Raises:
-            UserError: there are tools, the model cannot be called with these options, or the call failed for a cause
-                that the caller can correct, such as a wrong key.
-            WorldError: the call failed for another cause.
-        """
+        """Make one call, without tools. The config's options other than `SHARED_OPTIONS` are ignored."""
         if tools:
             raise UserError("Moot's models do not accept Inspect's tools.", kind="invalid_setting")
         options: dict[str, Any] = {key: v for key in SHARED_OPTIONS if (v := getattr(config, key)) is not None}
@@ -94,14 +86,7 @@ def moot_models() -> type[ModelAPI]:
 
 
 def add_inspect_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Add Inspect's models and options to a debate's settings; ``--model none`` adds no model.
-
-    Args:
-        settings: the settings that differ from the defaults.
-
-    Raises:
-        UserError: Inspect and the settings have different values for a model or an option; or as `moot_name`.
-    """
+    """Add Inspect's models and options to a debate's settings; ``--model none`` adds no model."""
     model = get_model()
     name = moot_name(model)
     roles = {role: moot_name(role_model) for role, role_model in model_roles().items() if role != GRADER}
@@ -119,11 +104,7 @@ def add_inspect_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose_grader(model: str | None) -> str | None:
-    """The model that judges answers: ``model``, or Inspect's model for the role ``grader``; None if both are missing.
-
-    Raises:
-        UserError: the two models differ; or as `moot_name`.
-    """
+    """The model that judges answers: ``model``, or Inspect's for the role ``grader``; None if both are missing."""
     given = moot_name(grader) if (grader := model_roles().get(GRADER)) else None
     if model and given:
         check_same(f"model role {GRADER} (option --model-role)", given, "the task's judge (-T judge=)", model)
@@ -131,17 +112,7 @@ def choose_grader(model: str | None) -> str | None:
 
 
 def check_same(theirs: str, value: Any, ours: str, other: Any) -> None:
-    """Check that Inspect and the debate have the same value for a setting.
-
-    Args:
-        theirs: Inspect's name of the setting, for the error.
-        value: Inspect's value.
-        ours: moot's name of the setting, for the error.
-        other: the debate's value.
-
-    Raises:
-        UserError: the values differ.
-    """
+    """Check that Inspect and the debate have the same value for a setting."""
     if value != other:
         raise UserError(
             f"Inspect's {theirs} is {value}, but {ours} is {other}: set only one of them.", kind="invalid_setting"
@@ -149,12 +120,7 @@ def check_same(theirs: str, value: Any, ours: str, other: Any) -> None:
 
 
 def moot_name(model: Model | list[Model]) -> str | None:
-    """Moot's name for a model of Inspect, as provider:name; None for Inspect's model ``none``.
-
-    Raises:
-        UserError: there are several models, moot cannot call the model, or Inspect's address of the model differs from
-            moot's; or as `find_endpoint`.
-    """
+    """Moot's name for a model of Inspect, as provider:name; None for Inspect's model ``none``."""
     if isinstance(model, list):
         raise UserError("Name one model for each of Inspect's roles.", kind="invalid_setting")
     provider, _, name = str(model).partition("/")
@@ -211,9 +177,9 @@ def join_lines(lines: Sequence[Line]) -> str:
 def report_calls(calls: Sequence[Mapping[str, Any]]) -> None:
     """Report a finished debate's calls to Inspect: a model event for each, and the usage of models and roles.
 
-    The events contain no prompts and no replies: prompts are in LangSmith, and the sample's messages
-    show the turns. Calls with a stored reply, with a shared reply, or with tokens that the endpoint did not
-    count are not part of the usage.
+    The events contain no prompts and no replies: prompts are in LangSmith, and the sample's messages show the turns.
+    Calls with a stored reply, with a shared reply, or with tokens that the endpoint did not count are not part of the
+    usage.
     """
     used: dict[tuple[str, bool], list[ModelUsage]] = {}
     for call in calls:

@@ -11,11 +11,8 @@ from moot.nodes._trial.panel import verdict_labels
 
 
 def first_round_majority(observation: Observation) -> str | None:
-    """The majority answer in the first round of a debate.
-
-    Returns:
-        The answer; `ABSTAINED` if no speaker answered or the majority answer is an abstention; None if the item is
-        missing, or the debate has no answer turns.
+    """The majority answer in the first round of a debate. Returns the answer; `ABSTAINED` if no speaker answered or the
+    majority answer is an abstention; None if the item is missing, or the debate has no answer turns.
     """
     if observation.outcome is None or not observation.answers:
         return None
@@ -34,12 +31,6 @@ def label_prior(gold: Sequence[str]) -> str:
     """The label that is right most often; in a tie, the alphabetically first.
 
     On the same items, no other constant answer is right more often.
-
-    Args:
-        gold: the right label of each item.
-
-    Raises:
-        ValueError: there is no label.
     """
     if not gold:
         raise ValueError("there must be at least one label")
@@ -51,9 +42,6 @@ def policy_labels(task: str) -> tuple[str | None, str | None]:
     """A task's label for claims without enough evidence, and its label for true claims.
 
     None stands for a label that the task does not have.
-
-    Args:
-        task: a key of `moot.nodes._texts.task.TASKS`.
     """
     if TASKS[task].kind != "labels" or not TASKS[task].labels:
         return None, None

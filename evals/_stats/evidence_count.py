@@ -9,19 +9,16 @@ from moot.retrievers._evidence import GIVEN
 
 
 class EvidenceCount(NamedTuple):
-    """The amount of evidence in a debate.
-
-    Attributes:
-        pieces: the number of pieces of evidence, including those given with the claim.
-        searches: the number of different pairs of a source and a query that found evidence.
-        failed: the number of different pairs of an agent and a source that failed for this agent.
-        stood_in: the number of warnings that a fallback source was used in place of another source.
-    """
+    """The amount of evidence in a debate."""
 
     pieces: int
+    """The number of pieces of evidence, including those given with the claim."""
     searches: int
+    """The number of different pairs of a source and a query that found evidence."""
     failed: int
+    """The number of different pairs of an agent and a source that failed for this agent."""
     stood_in: int
+    """The number of warnings that a fallback source was used in place of another source."""
 
 
 def count_evidence(document: Document) -> EvidenceCount:

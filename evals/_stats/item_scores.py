@@ -26,20 +26,8 @@ WHOLE_YES_NO = ("hotpotqa", "2wikimultihopqa")
 
 
 def item_score(measure: str, task: str, outcome: str | None, gold: Collection[str]) -> float | None:
-    """The score of an outcome, in [0, 1]; with several right answers, the highest score.
-
-    Args:
-        measure: one of `COMPUTED`.
-        task: a key of `moot.nodes._texts.task.TASKS`; it says how texts are compared.
-        outcome: the answer, `ABSTAINED`, or None if it is missing.
-        gold: all right answers.
-
-    Returns:
-        The score; None if the outcome is missing.
-
-    Raises:
-        ValueError: there is no right answer; ``measure`` is ``numeric_match`` and a right answer is not a number; or
-            ``measure`` is ``accuracy`` and a right answer is empty.
+    """The score of an outcome, in [0, 1]; with several right answers, the highest score. Returns the score; None if the
+    outcome is missing.
     """
     return best_score(_metrics_for(task)[measure], outcome, gold)
 
