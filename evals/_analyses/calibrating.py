@@ -12,7 +12,7 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.fingerprints import moot_version
-from moot.evals._identity.parts import version_of
+from moot.evals._runs.identity import version_of
 from moot.evals._runs.log_files import UNREADABLE, Header, find_logs, read_headers, without_superseded
 from moot.evals._runs.logs import REPORT_FIELDS, checked_document, damaged_error, samples_in
 from moot.evals._stats.calibration import confidence_threshold, score_counts

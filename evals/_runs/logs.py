@@ -88,7 +88,7 @@ class LoggedRun:
     """The unit of the budget that the control shares with its system; None if they share no budget, or if the log does
     not name the unit."""
     parts: Mapping[str, Any] = field(default_factory=dict)
-    """Everything that the system depended on besides its settings (`moot.evals._identity.parts`)."""
+    """Everything that the system depended on besides its settings (`moot.evals._runs.identity`)."""
     family: str = ""
     """The plan's family of tests (`moot.evals._stats.significance.Family`); empty if it is unknown."""
     ceiling: float | None = None

@@ -1,7 +1,7 @@
 """Run a plan as a set of Inspect's evaluations, with a log for each cell. An interrupted run can be resumed.
 
 A run of a cell is identified by the cell's key (`moot.evals._runs.plan.Cell`), and by the parts that the cell depends
-on besides its settings (`moot.evals._identity.parts`). If an earlier run is the same in both, only samples that failed,
+on besides its settings (`moot.evals._runs.identity`). If an earlier run is the same in both, only samples that failed,
 or are neither in the log nor in its recovery buffer, are run. Otherwise all the cell's samples are run. If only the
 parts differ from those of an earlier run, a message names the different parts.
 """
@@ -40,9 +40,9 @@ from moot.core.home import private_files
 from moot.evals._analyses.graders import check_grader
 from moot.evals._attacks.solver import attacked
 from moot.evals._benchmarks.catalogue import load_benchmark
-from moot.evals._identity.parts import differences, digest, endpoints, parts_of
 from moot.evals._runs.controls import control
 from moot.evals._runs.hooks import Watch, watch_samples
+from moot.evals._runs.identity import differences, digest, endpoints, parts_of
 from moot.evals._runs.plan import Cell, Plan, PlannedBenchmark, make_cells
 from moot.evals._runs.reference import moot_metadata, read_log_headers
 from moot.evals._runs.solver import debate, make_question

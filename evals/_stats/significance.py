@@ -292,7 +292,7 @@ Family = Literal["report", "benchmark"]
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """p-values adjusted for the number of tests (Holm 1979), in the same order.
+    """p-values adjusted for the number of tests (Holm 1979), in the same order, by statsmodels.
 
     If every test with an adjusted p-value of at most alpha counts as significant, the probability of any false positive
     is at most alpha. A test without a p-value (None) stays None and is not counted.
@@ -301,6 +301,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         p_values: the p-value of each test; None if the test could not be made.
 
     Raises:
+        UserError: statsmodels is not installed.
         ValueError: a p-value is outside [0, 1].
     """
     known = [p for p in p_values if p is not None]
@@ -308,9 +309,6 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         raise ValueError("p-values must be numbers from 0 to 1")
     if not known:
         return list(p_values)
-    # Not done by statsmodels, because its function runs the garbage collector in each call.
-    order = np.argsort(known)
-    adjusted = np.empty(len(known))
-    adjusted[order] = np.minimum(1, np.maximum.accumulate(np.array(known)[order] * np.arange(len(known), 0, -1)))
+    adjusted = load_extra("statsmodels.stats.multitest").multipletests(known, method="holm")[1]
     remaining = iter(adjusted.tolist())
     return [None if p is None else next(remaining) for p in p_values]

@@ -5,11 +5,15 @@ Two runs that differ in any part never share a log, even if their settings are t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from moot import graphs, nodes
 from moot.core.endpoint import PROVIDERS, find_endpoint
-from moot.evals._identity.behaviour import behaviours
+from moot.core.fingerprints import moot_version
 from moot.graphs import load_graph
 from moot.graphs._registry import INSTALLED
 from moot.nodes._runtime.node import choose_model
@@ -60,7 +64,22 @@ def version_of(graph: str, settings: Settings) -> str:
 
 def single_version(graph: str) -> str:
     """The version of one system without its inner debate."""
-    return INSTALLED.version(graph) if graph in INSTALLED.names() else behaviours()[graph]
+    return INSTALLED.version(graph) if graph in INSTALLED.names() else f"{graph} {code_version()}"
+
+
+@cache
+def code_version() -> str:
+    """Moot's version and a digest of its graphs and nodes, which may change in a checkout without a new version."""
+    return f"{moot_version()} {code_digest([*graphs.__path__, *nodes.__path__])}"
+
+
+def code_digest(folders: Iterable[str]) -> str:
+    """A digest of the names and texts of all Python files in folders."""
+    digest_of_code = hashlib.sha256()
+    for folder in folders:
+        for file in sorted(Path(folder).rglob("*.py")):
+            digest_of_code.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest_of_code.hexdigest()[:16]
 
 
 def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
