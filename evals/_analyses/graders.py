@@ -14,7 +14,7 @@ from typing import Any
 from moot.core.errors import MootError, UserError
 from moot.evals._runs.log_files import UNREADABLE, find_logs, read_headers, without_superseded
 from moot.evals._runs.logs import checked_document, damaged_error, samples_in
-from moot.evals._stats.item_scores import item_score
+from moot.evals._stats.metrics import item_score
 from moot.evals._stats.outcomes import ABSTAINED, outcome_of
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model

@@ -19,8 +19,7 @@ from moot.evals._benchmarks import records_choice as choices
 from moot.evals._benchmarks import records_claims as claims
 from moot.evals._benchmarks.claim_files import ClaimRow, ClaimsFile, read_all_rows
 from moot.evals._benchmarks.records import Item, Reading, Record
-from moot.evals._benchmarks.records_files import MOST_RECORDS, Expand, invalid, read_file
-from moot.evals._benchmarks.records_hub import Hub, HubUnavailable, read_hub
+from moot.evals._benchmarks.records_files import MOST_RECORDS, Expand, Hub, HubUnavailable, invalid, read_file, read_hub
 from moot.evals._benchmarks.records_items import read_items
 from moot.graphs._registry import suggest
 from moot.nodes._texts.task import TASKS

@@ -16,11 +16,11 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.evals._benchmarks.catalogue import Benchmark
 from moot.evals._runs.logs import LoggedRun
-from moot.evals._stats.derived import first_round_majority, first_round_majority_is_useful, label_prior, policy_labels
-from moot.evals._stats.item_scores import COMPUTED
+from moot.evals._stats.metrics import COMPUTED
 from moot.evals._stats.observations import Observation, computed_scores
 from moot.graphs._registry import suggest
-from moot.nodes._texts.task import TASKS
+from moot.nodes._texts.task import TASKS, make_task
+from moot.nodes._trial.panel import verdict_labels
 
 SECOND_MEASURES = {"accuracy": "macro_f1", "exact_match": "token_f1"}
 """The second measure to compare, by the first measure. Only benchmarks that have this second measure use it."""
@@ -288,6 +288,45 @@ def _constant_controls(systems: Sequence[System], benchmark: Benchmark) -> list[
         )
         for kind, name, label in given
     ]
+
+
+def first_round_majority(observation: Observation) -> str | None:
+    """The majority answer in the first round of a debate. Returns the answer; `ABSTAINED` if no speaker answered or the
+    majority answer is an abstention; None if the item is missing, or the debate has no answer turns.
+    """
+    if observation.outcome is None or not observation.answers:
+        return None
+    return observation.answers[0].answer
+
+
+def first_round_majority_is_useful(observations: Sequence[Observation]) -> bool:
+    """Whether the majority answer of the first round is a useful control: it can differ from the final answer.
+
+    It is useful if at least one debate had several speakers in its first round, and more than one round.
+    """
+    return any(len(observation.answers) > 1 and observation.answers[0].speakers > 1 for observation in observations)
+
+
+def label_prior(gold: Sequence[str]) -> str:
+    """The label that is right most often; in a tie, the alphabetically first.
+
+    On the same items, no other constant answer is right more often.
+    """
+    if not gold:
+        raise ValueError("there must be at least one label")
+    counts = Counter(gold)
+    return min(counts, key=lambda label: (-counts[label], label))
+
+
+def policy_labels(task: str) -> tuple[str | None, str | None]:
+    """A task's label for claims without enough evidence, and its label for true claims.
+
+    None stands for a label that the task does not have.
+    """
+    if TASKS[task].kind != "labels" or not TASKS[task].labels:
+        return None, None
+    labels = verdict_labels(make_task(task))
+    return labels.get("INCONCLUSIVE"), labels["SUPPORTED"]
 
 
 def with_outcome(observation: Observation, outcome: str | None, benchmark: Benchmark) -> Observation:

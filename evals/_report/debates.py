@@ -15,8 +15,7 @@ from moot.evals._report.tables import Cell, Column, Table, columns, make_table
 from moot.evals._stats.calibration import ks_stability
 from moot.evals._stats.debate_measures import consistent_share, right_consistent_share
 from moot.evals._stats.estimates import mean_over_items
-from moot.evals._stats.item_scores import item_score
-from moot.evals._stats.metrics import citation_precision
+from moot.evals._stats.metrics import citation_precision, item_score
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.official import PAGE_MEASURES
 from moot.evals._stats.outcomes import UNUSABLE, Document, Score, mean_score

@@ -11,8 +11,7 @@ from moot.evals._report.comparison import Study, System
 from moot.evals._report.tables import Cell, Column, Nested, Table, columns, make_table
 from moot.evals._stats.clusters import by_group, clustered_wilson
 from moot.evals._stats.estimates import estimate, mean_over_items, run_means
-from moot.evals._stats.item_scores import item_score
-from moot.evals._stats.metrics import by_label
+from moot.evals._stats.metrics import by_label, item_score
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.outcomes import ABSTAINED, Score, majority_of_runs, mean_score, oracle_of_runs
 from moot.evals._stats.significance import RESAMPLES, Interval

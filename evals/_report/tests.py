@@ -8,11 +8,10 @@ from math import ceil, fsum, log2
 from operator import eq
 
 import numpy as np
-from moot.evals._report.comparison import Study, System, common_items, pairs_of
+from moot.evals._report.comparison import Study, System, common_items, pairs_of, policy_labels
 from moot.evals._report.scores import SYSTEM, TITLES, is_right, name_cell
 from moot.evals._report.tables import Cell, Column, Table, columns, make_table
 from moot.evals._stats.clusters import by_group
-from moot.evals._stats.derived import policy_labels
 from moot.evals._stats.estimates import clusters_of, difference, item_means
 from moot.evals._stats.measures import load_extra
 from moot.evals._stats.metrics import LabelScore, accuracy, macro_f1, under_policies

@@ -13,7 +13,7 @@ If a debate has no outcome on a sample, this sample is missing data for the deba
 a sample, in the unit of the budget, is unknown or 0, the sample is missing data for the self-consistency controls.
 
 A retrieval variant is the debate's system with another setting of retrieval. Further controls are derived from logs,
-and need no call (`moot.evals._stats.derived`).
+and need no call (`moot.evals._report.comparison`).
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from moot.evals._runs.inspect_side import add_inspect_settings, messages_of, report_calls
-from moot.evals._stats.evidence_count import count_evidence
-from moot.evals._stats.outcomes import has_outcome
+from moot.evals._stats.outcomes import count_evidence, has_outcome
 from moot.graphs import DebateSystem, load_graph
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._runtime.document import check_schema
@@ -35,7 +34,7 @@ INPUTS = "moot"
 """Key of a sample's metadata for a debate's input: an object with ``task``, ``labels``, ``given``, ``claim_date``,
 ``speaker`` (see `moot.nodes.ClaimInput`) and ``published_before``. No other metadata reaches the debate."""
 EVIDENCE_COUNT = "found"
-"""Key of a sample's metadata for the amount of evidence (`moot.evals._stats.evidence_count.EvidenceCount`)."""
+"""Key of a sample's metadata for the amount of evidence (`moot.evals._stats.outcomes.EvidenceCount`)."""
 
 Question = Mapping[str, Any]
 """The input of a debate: claim and, if present, task, labels, options, given, claim_date and speaker."""

@@ -13,13 +13,16 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from moot.evals._benchmarks.records import page_title
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.outcomes import ABSTAINED, Document, Score, mean_score
-from moot.nodes._texts.answers import read_number
+from moot.nodes._texts.answers import normal_expression, read_number
 from moot.nodes._texts.quotes import count_citations
+from moot.nodes._texts.task import TASKS
 
 # --- texts ------------------------------------------------------------------------------------------------------------
 
@@ -201,16 +204,18 @@ class LabelMetrics(NamedTuple):
 
 
 def by_label(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequence[str]) -> dict[str, LabelMetrics]:
-    """Precision, recall and F1 of each label, over the items that are not missing; abstentions are misses."""
-    known = _known_labels(gold, outcomes)
-    hits, right, given = _label_counts(*known, labels)
-    shares = [ratio(hits, given), ratio(hits, right), ratio(2 * hits, right + given)]
-    columns = [
-        right.tolist(),
-        given.tolist(),
-        *([None if np.isnan(x) else float(x) for x in values] for values in shares),
-    ]
-    return {label: LabelMetrics(*row) for label, row in zip(labels, zip(*columns, strict=True), strict=True)}
+    """Precision, recall and F1 of each label, by scikit-learn, over the known items; abstentions are misses."""
+    right, given = _known_labels(gold, outcomes)
+    counts = Counter(given)
+    if not right:
+        return {label: LabelMetrics(0, 0, None, None, None) for label in labels}
+    found = load_extra("sklearn.metrics").precision_recall_fscore_support(
+        right, given, labels=list(labels), zero_division=np.nan
+    )
+    return {
+        label: LabelMetrics(int(support), counts[label], *(None if np.isnan(x) else float(x) for x in shares))
+        for label, *shares, support in zip(labels, *found, strict=True)
+    }
 
 
 def _label_score(value: Any, known: Sequence[str], gold: Sequence[str]) -> Score:
@@ -250,6 +255,35 @@ def ratio(parts: Any, wholes: Any) -> Any:
 def mean_known(values: Any) -> Any:
     """The means over an array's last axis, ignoring NaN; NaN if all values are NaN."""
     return ratio(np.nansum(values, axis=-1), (~np.isnan(values)).sum(axis=-1))
+
+
+# --- an item ----------------------------------------------------------------------------------------------------------
+
+COMPUTED = ("accuracy", "exact_match", "token_f1", "numeric_match")
+"""Measures of `moot.evals._benchmarks.catalogue.Benchmark.metrics` that are computed here."""
+WHOLE_YES_NO = ("hotpotqa", "2wikimultihopqa")
+"""Tasks whose official scripts compare the answers yes and no as a whole, not word by word."""
+
+
+def item_score(measure: str, task: str, outcome: str | None, gold: Collection[str]) -> float | None:
+    """The score of an outcome, in [0, 1]; with several right answers, the highest score. Returns the score; None if the
+    outcome is missing.
+    """
+    return best_score(_metrics_for(task)[measure], outcome, gold)
+
+
+def _metrics_for(task: str) -> dict[str, Metric]:
+    normalise = {"expression": normal_expression}.get(TASKS[task].kind, normalise_squad)
+    normalise = normalise_triviaqa if task == "triviaqa" else normalise
+    return {
+        "accuracy": lambda given, gold: accuracy([gold], [given]).value,
+        "exact_match": partial(exact_match, normalise=normalise),
+        "token_f1": partial(token_f1, normalise=normalise, whole=YES_NO if task in WHOLE_YES_NO else ()),
+        "numeric_match": numeric_match,
+    }
+
+
+# --- abstentions ------------------------------------------------------------------------------------------------------
 
 
 def under_policies(

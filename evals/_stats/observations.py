@@ -10,9 +10,17 @@ from typing import Any, NamedTuple
 
 from moot.evals._analyses.debate_figures import DebateFigures, compute_debate_figures
 from moot.evals._benchmarks.catalogue import Benchmark
-from moot.evals._stats.evidence_count import EvidenceCount, count_evidence
-from moot.evals._stats.item_scores import COMPUTED, item_score
-from moot.evals._stats.outcomes import ABSTAINED, UNUSABLE, Document, has_outcome, majority_of_runs, outcome_of
+from moot.evals._stats.metrics import COMPUTED, item_score
+from moot.evals._stats.outcomes import (
+    ABSTAINED,
+    UNUSABLE,
+    Document,
+    EvidenceCount,
+    count_evidence,
+    has_outcome,
+    majority_of_runs,
+    outcome_of,
+)
 from moot.evals._stats.panel_measures import count_concessions
 from moot.nodes._models.prices import is_counted, paid_calls
 from moot.nodes._models.step_record import tokens_of

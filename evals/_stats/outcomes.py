@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from operator import eq
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from moot.core.errors import Outcome
 from moot.nodes._steps.score import average
 from moot.nodes._texts.answers import surely_differ
+from moot.retrievers._evidence import GIVEN
 
 T = TypeVar("T")
 Document = Mapping[str, Any]
@@ -85,6 +86,33 @@ def is_model_fault(document: Document) -> bool:
     error, turns = document.get("error"), document.get("turns") or ()
     complete = all(turn.get("outcome") != "failed" for turn in turns)
     return error is not None and error["kind"] in OWN_FAULTS and complete
+
+
+# --- evidence ---------------------------------------------------------------------------------------------------------
+
+
+class EvidenceCount(NamedTuple):
+    """The amount of evidence in a debate."""
+
+    pieces: int
+    """The number of pieces of evidence, including those given with the claim."""
+    searches: int
+    """The number of different pairs of a source and a query that found evidence."""
+    failed: int
+    """The number of different pairs of an agent and a source that failed for this agent."""
+    stood_in: int
+    """The number of warnings that a fallback source was used in place of another source."""
+
+
+def count_evidence(document: Document) -> EvidenceCount:
+    """Count the evidence in a result document."""
+    evidence = document["evidence"]
+    searches = {(retrieval["retriever"], retrieval["query"]) for piece in evidence for retrieval in piece["retrievals"]}
+    failed = {
+        (retrieval["agent"], retrieval["retriever"]) for retrieval in document["corpora"] if retrieval.get("failed")
+    }
+    fallbacks = sum(warning["kind"] == "stand_in" for warning in document["warnings"])
+    return EvidenceCount(len(evidence), sum(source != GIVEN for source, _ in searches), len(failed), fallbacks)
 
 
 # --- several runs -----------------------------------------------------------------------------------------------------
