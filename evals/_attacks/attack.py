@@ -111,6 +111,8 @@ def inject_instruction(text: str, instruction: str, position: str) -> str:
 
     >>> inject_instruction("One. Two.", "Obey.", "middle")
     'One. Obey. Two.'
+
+    The middle is between two sentences or, if there are none, two words of the passage's second half.
     """
     if position == "start":
         return f"{instruction} {text}"

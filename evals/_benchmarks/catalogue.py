@@ -101,7 +101,11 @@ def installed_benchmarks() -> tuple[list[Benchmark], list[UserError]]:
 def read_benchmark(
     name: str, path: Path | None = None, *, limit: int | None = None, seed: int | None = None
 ) -> Reading:
-    """Read the items of a benchmark, with notes for users, for example about records that are left out."""
+    """Read the items of a benchmark, with notes for users, for example about records that are left out.
+
+    Without a path, the Hub is read. A seed shuffles the items before the limit applies, so that a larger limit only
+    adds items.
+    """
     benchmark = load_benchmark(name)
     if limit is not None and limit < 1:
         raise UserError(f"A limit must be at least 1, not {limit}.", kind="invalid_setting")

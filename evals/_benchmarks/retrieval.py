@@ -191,7 +191,9 @@ def compare(rows: Sequence[RowScores], against: str | None = None) -> tuple[list
 
 
 def rival_pairs(measured: RowScores, against: str | None) -> list[tuple[str, str]]:
-    """The pairs of sources to compare in a row, chosen as `compare` explains; [] if there is no pair."""
+    """The pairs of sources to compare in a row: each other source with ``against`` or, without it, ``hybrid`` with the
+    best other source; [] if there is no pair.
+    """
     if against is not None:
         return [(source, against) for source in measured.values if source != against]
     means = {source: fmean(values[MAIN_MEASURE]) for source, values in measured.values.items()}

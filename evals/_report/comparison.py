@@ -354,7 +354,13 @@ def common_items(first: System, second: System) -> list[str]:
 
 
 def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
-    """The systems to compare, each with its baseline; [] if the study has no baseline."""
+    """The systems to compare, each with its baseline; [] if the study has no baseline.
+
+    The baseline ``against`` is a system's label, for all other systems; or a kind of control, for the control's own
+    system. A control with a constant answer belongs to no system, so all other systems are compared with it. Without a
+    baseline, each system is compared with each of its controls, and those that belong to no other system with the
+    first of them.
+    """
     systems = study.systems
     named = [s for s in systems if s.label == against]
     named = named or [s for s in systems if s.control == against and s.of is None and not s.runs]

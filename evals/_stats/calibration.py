@@ -62,7 +62,11 @@ def _known_pairs(confidences: Sequence[float | None], correct: Sequence[bool | N
 def reliability_bins(
     confidences: Sequence[float | None], correct: Sequence[bool | None], bins: int = BINS, *, mass: bool = False
 ) -> list[Bin]:
-    """The bins of a reliability diagram, lowest confidence first."""
+    """The bins of a reliability diagram, lowest confidence first; [] if no item has a confidence and a judgement.
+
+    With ``mass``, the edges are quantiles of the confidences; equal confidences share a bin, so there may be fewer
+    bins. Otherwise, bins have equal width over [0, 1], and empty bins are included.
+    """
     if bins < 1:
         raise ValueError("a diagram needs at least one bin")
     confidence, right, _, _ = _known_pairs(confidences, correct)

@@ -132,7 +132,8 @@ def cluster_bootstrap(
     """A figure with its percentile bootstrap interval over groups (Field and Welsh 2007: the cluster bootstrap).
 
     Groups are drawn with replacement, each with all its items. With one item in each group, the resamples are those of
-    `bootstrap`.
+    `bootstrap`. ``figure`` takes the kinds of items (each different item once), and returns a function from counts of
+    kinds, of shape (resamples, kinds), to figures, of shape (resamples,); NaN is undefined.
 
     The interval has a ``reason`` and no ends if there is no item, the figure is undefined, there is only one group, or
     both ends are the same.

@@ -71,9 +71,8 @@ def token_f1(
     """F1 of the shared words, in [0, 1]: 2 x shared words / (words of the outcome + words of the right answer).
 
     Each word is matched at most once. If only one text has words after normalisation, F1 is 0.0; if neither text has
-    words, F1 is 1.0 (as in SQuAD 2's script). An abstention scores 0.0.
-
-    None if the outcome is missing.
+    words, F1 is 1.0 (as in SQuAD 2's script). An abstention scores 0.0. If one of the texts is in ``whole``, such as
+    `YES_NO`, both are compared as a whole. F1 is None if the outcome is missing.
     """
     if given is None:
         return None
@@ -104,7 +103,10 @@ def best_score(metric: Metric, given: str | None, golds: Collection[str]) -> flo
 
 
 def numeric_match(given: str | None, gold: str) -> float | None:
-    """1.0 if the outcome and the right answer are the same number, else 0.0; None if the outcome is missing."""
+    """1.0 if the outcome and the right answer are the same number, else 0.0; None if the outcome is missing.
+
+    `read_number` reads both: "1,000" equals "1000.0". An outcome without exactly one number scores 0.0.
+    """
     value = read_number(gold)
     if value is None:
         raise ValueError(f"the right answer {gold[:80]!r} is not a number")
@@ -338,9 +340,8 @@ def fever_score(
     """FEVER score (Thorne et al. 2018): the share of items with the right label and one full set of evidence.
 
     A set is full if all its sentences are among the first ``first`` sentences found. If `open_label` is right, only the
-    label counts. Titles are compared by `fever_page`.
-
-    The value is None if every item is missing or left out.
+    label counts. Titles are compared by `fever_page`. An item whose ``found`` is None (the system reports no pages and
+    sentences) is left out if it has an outcome, else missing. The value is None if no item counts.
     """
     values: list[float | None] = []
     left_out = 0
@@ -418,7 +419,10 @@ def citation_precision(documents: Sequence[Document | None]) -> Score:
 
 
 def gold_recall(gold: Sequence[Collection[str]], found: Sequence[Collection[str] | None]) -> Score:
-    """The mean over items of a share: the item's gold ids that were found / all its gold ids, in [0, 1]."""
+    """The mean over items of a share: the item's gold ids that were found / all its gold ids, in [0, 1].
+
+    An item without gold ids is left out if ``found`` has a value for it; otherwise it is missing.
+    """
     pairs = [(set(right), given) for right, given in zip(gold, found, strict=True) if right or given is None]
     values = [None if given is None else len(right & set(given)) / len(right) for right, given in pairs]
     return mean_score(values, len(gold) - len(pairs))

@@ -64,8 +64,11 @@ def mean_score(values: Sequence[float | None], left_out: int = 0) -> Score:
 
 
 def outcome_of(document: Document | None, *, mapped: bool = True) -> str | None:
-    """The outcome of an item, from its result document. None if the debate failed for another reason, was cancelled or
-    is not done, or if there is no document.
+    """The outcome of an item: the answer, or `ABSTAINED` if there is none or the debate's replies could not be used.
+
+    None if the debate failed for another reason, was cancelled or is not done, or if there is no document. If not
+    ``mapped``, a trial's INCONCLUSIVE is an abstention and not the label that the trial gives to it, and unusable
+    replies are `UNUSABLE`, so that policies can be compared (`moot.evals._stats.metrics.under_policies`).
     """
     if document is None or not has_outcome(document):
         return None
