@@ -67,7 +67,6 @@ docs: setup
 	mv docs/graphs.md.new docs/graphs.md
 	$(BIN)/python -m moot.cli.listings > cli/listings.jsonl.new
 	mv cli/listings.jsonl.new cli/listings.jsonl
-	$(BIN)/python -m tests.evals.behaviours --new
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: setup

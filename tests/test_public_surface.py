@@ -32,7 +32,7 @@ HEAVY = {
     "transformers",
 }
 
-ONE_SENTENCE = ("core", "embedded", "graphs", "nodes", "prompts", "retrievers")
+ONE_SENTENCE = ("core", "embedded", "evals", "graphs", "nodes", "prompts", "retrievers")
 """The folders in which docstrings of private names are one sentence."""
 SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):$", re.M)
 DOCUMENTED = (ast.AsyncFunctionDef, ast.ClassDef, ast.FunctionDef)

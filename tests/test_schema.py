@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from moot.evals._identity.parts import version_of
+from moot.evals._runs.identity import version_of
 from moot.graphs import load_graph
 from moot.web import debates
 

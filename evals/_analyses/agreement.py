@@ -14,24 +14,21 @@ from moot.evals._stats.significance import Array, Interval, Statistic
 
 
 class Agreement(NamedTuple):
-    """The agreement of two graders on the answers that both graded.
-
-    Attributes:
-        kappa: Cohen's kappa with its 95% interval. The value is None if kappa is undefined, and the ends are None if
-            the interval is undefined.
-        share: the share of answers on which the graders agree, in [0, 1]; None if no answer has both grades.
-        both: the number of answers that both graders call right.
-        first: the number of answers that only the first grader calls right.
-        second: the number of answers that only the second grader calls right.
-        neither: the number of answers that both graders call wrong.
-    """
+    """The agreement of two graders on the answers that both graded."""
 
     kappa: Interval
+    """Cohen's kappa with its 95% interval. The value is None if kappa is undefined, and the ends are None if the
+    interval is undefined."""
     share: float | None
+    """The share of answers on which the graders agree, in [0, 1]; None if no answer has both grades."""
     both: int
+    """The number of answers that both graders call right."""
     first: int
+    """The number of answers that only the first grader calls right."""
     second: int
+    """The number of answers that only the second grader calls right."""
     neither: int
+    """The number of answers that both graders call wrong."""
 
 
 def agreement(
@@ -43,16 +40,6 @@ def agreement(
     computes the large-sample standard error (Fleiss, Cohen and Everitt 1969), which is 0 if the graders agree on every
     answer. If answers share a group, they are not independent. The bootstrap over groups then computes the interval
     (`cluster_bootstrap`).
-
-    Args:
-        first: whether the first grader calls each answer right; None if the grade is missing.
-        second: the second grader's grades, of the same answers in the same order.
-        groups: the group of each answer, such as the item that several systems answered; by default each answer is its
-            own group.
-
-    Raises:
-        UserError: scikit-learn or statsmodels is not installed.
-        ValueError: the lists have different lengths.
     """
     group_ids = range(len(first)) if groups is None else groups
     both = [None if a is None or b is None else (a, b) for a, b in zip(first, second, strict=True)]

@@ -12,7 +12,7 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.fingerprints import moot_version
-from moot.evals._identity.parts import version_of
+from moot.evals._runs.identity import version_of
 from moot.evals._runs.log_files import UNREADABLE, Header, find_logs, read_headers, without_superseded
 from moot.evals._runs.logs import REPORT_FIELDS, checked_document, damaged_error, samples_in
 from moot.evals._stats.calibration import confidence_threshold, score_counts
@@ -42,32 +42,26 @@ class FittedCalibration:
     """A calibration, and counts of the debates in the logs.
 
     The calibration is fitted without the unfinished, repeated and attacked debates.
-
-    Attributes:
-        calibration: the contents of the calibration file.
-        unfinished: the number of debates that did not finish.
-        repeated: the number of finished debates on an item that already has a finished debate.
-        attacked: the number of debates that `moot eval attack` attacked.
-        acted: the number of cases whose confidence reaches the calibration's ``least_confidence``.
-        wrong: the number of wrong verdicts among the cases in ``acted``.
-        notes: a sentence about each file that cannot be used, about each superseded log, and about missing confidences.
     """
 
     calibration: Calibration
+    """The contents of the calibration file."""
     unfinished: int
+    """The number of debates that did not finish."""
     repeated: int
+    """The number of finished debates on an item that already has a finished debate."""
     attacked: int
+    """The number of debates that `moot eval attack` attacked."""
     acted: int
+    """The number of cases whose confidence reaches the calibration's ``least_confidence``."""
     wrong: int
+    """The number of wrong verdicts among the cases in ``acted``."""
     notes: tuple[str, ...] = ()
+    """A sentence about each file that cannot be used, about each superseded log, and about missing confidences."""
 
 
 def make_case(document: Mapping[str, Any], gold: Sequence[str]) -> CalibrationCase:
-    """Make a case from a finished debate and its right answers.
-
-    Raises:
-        UserError: the answers of the task are not labels, or no right answer is one of the labels.
-    """
+    """Make a case from a finished debate and its right answers."""
     task = document["task"]
     right = {label for answer in gold if (label := read_answer(task, answer)) is not None}
     if task["kind"] != "labels" or not right:
@@ -93,22 +87,7 @@ def fit_cases(
     repeated: int = 0,
     attacked: int = 0,
 ) -> FittedCalibration:
-    """Fit a calibration on labelled debates.
-
-    Args:
-        cases: the debates.
-        alpha: the tolerated share of prediction sets without the right answer, and of claims on which a wrong verdict
-            is acted on; in (0, 1).
-        bound: the configuration of the debates, for which the calibration is valid.
-        corpora: the digest of each corpus, by the corpus's name.
-        unfinished: as in `FittedCalibration`.
-        repeated: as in `FittedCalibration`.
-        attacked: as in `FittedCalibration`.
-
-    Raises:
-        UserError: ``cases`` is empty.
-        ValueError: ``alpha`` is not in (0, 1).
-    """
+    """Fit a calibration on labelled debates."""
     if not cases:
         raise UserError(NO_DEBATE, kind="missing_file")
     confidences, right = [case.confidence for case in cases], [case.right for case in cases]
@@ -130,19 +109,7 @@ def fit_cases(
 
 
 def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
-    """Fit a calibration on the debates in logs; only the first finished debate of each item is used. Blocking.
-
-    Args:
-        paths: logs and folders of logs.
-        alpha: as in `fit_cases`.
-
-    Raises:
-        UserError: a path does not exist; Inspect is not installed; a log is damaged, has an invalid setting, or was
-            written by another version of the system; the logs differ in system, settings, prompts, sources, task or
-            corpora; the answers of the task are not labels; an item has no right answer among the labels; or no debate
-            finished.
-        ValueError: ``alpha`` is not in (0, 1).
-    """
+    """Fit a calibration on the debates in logs; only the first finished debate of each item is used. Blocking."""
     headers, notes = read_headers(find_logs(paths))
     headers, superseded = without_superseded(headers)
     notes += superseded
@@ -187,11 +154,7 @@ def fit_logs(paths: Sequence[Path], alpha: float) -> FittedCalibration:
 
 
 def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] | None, list[str]]]:
-    """Yield for each sample of a log the item's id, the result document (None if it has none) and the right answers.
-
-    Raises:
-        UserError: the log was written by another version of the system, is damaged, or has an invalid setting.
-    """
+    """Yield for each sample of a log the item's id, the result document (None if it has none) and the right answers."""
     parts, graph = header.metadata.get("parts") or {}, str(header.metadata.get("graph"))
     settings = checked_settings(load_graph(graph).settings, header.metadata.get("settings") or {})
     if not {"prompts", "sources", "corpora"} <= parts.keys() or parts.get("behaviour") != version_of(graph, settings):
@@ -205,11 +168,7 @@ def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] |
 
 
 def _samples_of(header: Header, names: Sequence[str] = REPORT_FIELDS) -> Iterator[tuple[Any, Mapping[str, Any] | None]]:
-    """Yield each sample of a log with the fields ``names`` of its result document (None if it has no document).
-
-    Raises:
-        UserError: the log is damaged.
-    """
+    """Yield each sample of a log with the fields ``names`` of its result document (None if it has no document)."""
     try:
         for sample, found in samples_in(header):
             yield sample, None if found is None else checked_document(found, names)

@@ -56,37 +56,26 @@ class DebateFigures(NamedTuple):
     `moot.evals._stats.debate_measures` explains the measures of CortexDebate: DN, DVC and CVR. They need a round of
     debate after the first answers. For a debate without such a round, and for other systems, ``debates`` is empty, and
     ``collisions`` and ``revisions`` are None.
-
-    Attributes:
-        answers: every agent's answers, from `agent_answers`.
-        agreed: for each round in which several agents voted, whether all these agents gave the same answer.
-        judge_choices: the judge's choice by kind of score, from `judge_choices`.
-        debates: each agent's number of debates (DN).
-        collisions: the number of viewpoint collisions (DVC).
-        revisions: the number of correct revisions (CVR).
-        context: the mean length of each agent's prompts over the rounds, in tokens; None for an agent without a known
-            length.
     """
 
     answers: tuple[AgentAnswer, ...]
+    """Every agent's answers, from `agent_answers`."""
     agreed: Mapping[int, bool]
+    """For each round in which several agents voted, whether all these agents gave the same answer."""
     judge_choices: Mapping[str, JudgeChoice]
+    """The judge's choice by kind of score, from `judge_choices`."""
     debates: Mapping[str, int]
+    """Each agent's number of debates (DN)."""
     collisions: int | None
+    """The number of viewpoint collisions (DVC)."""
     revisions: int | None
+    """The number of correct revisions (CVR)."""
     context: Mapping[str, float | None]
+    """The mean length of each agent's prompts over the rounds, in tokens; None for an agent without a known length."""
 
 
 def compute_debate_figures(document: Document, right: Right) -> DebateFigures:
-    """Compute the figures of a debate.
-
-    Args:
-        document: a result document.
-        right: returns whether an answer is right.
-
-    Raises:
-        LookupError, TypeError, ValueError: the document is not in moot's format.
-    """
+    """Compute the figures of a debate."""
     sparse = bool(document["graphs"])
     return DebateFigures(
         answers=agent_answers(document, right),

@@ -14,7 +14,7 @@ from typing import Any
 from moot.core.errors import MootError, UserError
 from moot.evals._runs.log_files import UNREADABLE, find_logs, read_headers, without_superseded
 from moot.evals._runs.logs import checked_document, damaged_error, samples_in
-from moot.evals._stats.item_scores import item_score
+from moot.evals._stats.metrics import item_score
 from moot.evals._stats.outcomes import ABSTAINED, outcome_of
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
@@ -45,15 +45,7 @@ def speaker_models(settings: Settings) -> set[str]:
 
 
 def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[str, Any]]]) -> None:
-    """Refuse a grader that also speaks in the debates that it grades.
-
-    Args:
-        judge: the grader's model; None for no grader.
-        systems: the label, the graph and the settings of each system.
-
-    Raises:
-        UserError: the grader is a speaker's model in one of the systems, or a graph or a setting is unknown.
-    """
+    """Refuse a grader that also speaks in the debates that it grades."""
     for label, graph, settings in systems if judge is not None else ():
         if judge in speaker_models(checked_settings(load_graph(graph).settings, settings)):
             raise UserError(
@@ -65,21 +57,7 @@ def check_grader(judge: str | None, systems: Iterable[tuple[str, str, Mapping[st
 
 
 async def grade_answer(claim: str, task: Any, outcome: str, gold: Sequence[str], speaker: Speaker) -> bool | None:
-    """Ask a model whether an answer means the same as a right answer; None if the model gives no usable reply.
-
-    Two cases need no call. An abstention is wrong. An answer is right if `same_answer` finds that it is the same as a
-    right answer.
-
-    Args:
-        claim: the claim or question.
-        task: the task, which determines how answers are compared.
-        outcome: the answer, or `ABSTAINED`.
-        gold: all right answers.
-        speaker: the grader.
-
-    Raises:
-        UserError, WorldError: the call failed.
-    """
+    """Ask a model whether an answer means the same as a right answer; None if the model gives no usable reply."""
     if outcome == ABSTAINED or any(same_answer(task, outcome, gold_answer) for gold_answer in gold):
         return outcome != ABSTAINED
     right = " / ".join(gold)
@@ -111,18 +89,7 @@ class GradableAnswer:
 
 
 def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], list[str]]:
-    """Read the free-text answers in all logs that are not superseded, with their known grades.
-
-    Args:
-        paths: logs and folders of logs.
-
-    Returns:
-        The answers, and notes about logs that were left out.
-
-    Raises:
-        UserError: a path does not exist, Inspect is not installed, there is no free-text answer, or a log is not in
-            moot's format.
-    """
+    """Read the free-text answers in all logs that are not superseded, with their known grades."""
     headers, notes = read_headers(find_logs(paths))
     headers, left_out = without_superseded(headers)
     found: list[GradableAnswer] = []
@@ -160,20 +127,7 @@ def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], 
 async def ask_graders(
     answers: Sequence[GradableAnswer], models: Sequence[str], at_once: int, done: Callable[[], None]
 ) -> list[str]:
-    """Have every model grade every answer. If a call fails or its reply is unusable, the grade is None.
-
-    Args:
-        answers: the answers; new grades are added to their ``grades``.
-        models: the graders, as provider:name.
-        at_once: maximum number of calls at the same time.
-        done: called after each grade, even if the call failed.
-
-    Returns:
-        The texts of the errors of failed calls, each once.
-
-    Raises:
-        UserError: a model cannot be called at all, for example because its key is missing.
-    """
+    """Have every model grade every answer. If a call fails or its reply is unusable, the grade is None."""
     gate, problems = asyncio.Semaphore(at_once), dict[str, None]()
 
     async def grade(answer: GradableAnswer, model: str, speaker: Speaker) -> None:
@@ -198,13 +152,6 @@ def add_human_grades(answers: Sequence[GradableAnswer], file: Path) -> int:
 
     Each row has ``id`` (a sample's id) and ``right`` (yes or no), and may have ``system`` (a system's label). A row
     without ``system`` is for the answers of all systems to this sample. Answers without a judgement get the grade None.
-
-    Returns:
-        The number of answers with a judgement.
-
-    Raises:
-        UserError: the file cannot be read; a row has no ``id``, or its ``right`` is not in `YES` or `NO`; or no row
-            names an answer of the logs.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")

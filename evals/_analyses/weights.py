@@ -15,23 +15,20 @@ FOLDS = 5
 
 
 class Panel(NamedTuple):
-    """The parts of a trial's confidence (`moot.nodes._trial.confidence`), and whether its verdict was right.
-
-    Attributes:
-        sigma: the consensus strength.
-        quality: the mean of the judges' scores, scaled to [0, 1].
-        role_switch: the adjustment for the consistency after the switch of roles.
-        reflection: the adjustment for the winning side's last reflection.
-        votes: the number of judges who gave a verdict.
-        right: whether the verdict was right.
-    """
+    """The parts of a trial's confidence (`moot.nodes._trial.confidence`), and whether its verdict was right."""
 
     sigma: float
+    """The consensus strength."""
     quality: float
+    """The mean of the judges' scores, scaled to [0, 1]."""
     role_switch: float
+    """The adjustment for the consistency after the switch of roles."""
     reflection: float
+    """The adjustment for the winning side's last reflection."""
     votes: int
+    """The number of judges who gave a verdict."""
     right: bool
+    """Whether the verdict was right."""
 
 
 class WeightSearch(NamedTuple):
@@ -48,12 +45,7 @@ class WeightSearch(NamedTuple):
 
 
 def read_panel(document: Mapping[str, Any], right: bool) -> Panel | None:
-    """The parts of a trial's confidence; None if the document has no verdict of a panel.
-
-    Args:
-        document: a result document with ``confidence_parts`` and ``votes``.
-        right: whether the document's answer is right.
-    """
+    """The parts of a trial's confidence; None if the document has no verdict of a panel."""
     parts = document["confidence_parts"] or {}
     if "consensus_strength" not in parts:
         return None
@@ -70,22 +62,14 @@ def reweighted_confidence(panel: Panel, consensus_weight: float, quality_weight:
 
 
 def error_with_weight(panels: Sequence[Panel], weight: float, quality_weight: float) -> float:
-    """The expected calibration error of trials with a given weight of votes.
-
-    Raises:
-        ValueError: there is no trial.
-    """
+    """The expected calibration error of trials with a given weight of votes."""
     return calibration_error(
         [reweighted_confidence(p, weight, quality_weight) for p in panels], [p.right for p in panels]
     )
 
 
 def calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> float:
-    """The expected calibration error as a plain number (`moot.evals._stats.calibration.ece`).
-
-    Raises:
-        ValueError: there is no item, or as `ece`.
-    """
+    """The expected calibration error as a plain number (`moot.evals._stats.calibration.ece`)."""
     if (found := ece(confidences, right).value) is None:
         raise ValueError("the calibration error needs at least one item")
     return found
@@ -100,20 +84,7 @@ def search_weight(
     seed: int = SEED,
 ) -> WeightSearch | None:
     """Cross-validate the weight of votes: for each fold, choose the weight with the least error on the other folds.
-
-    Args:
-        panels: the panels of trials, one for each item.
-        grid: the weights to try.
-        quality_weight: the weight of the judges' scores.
-        folds: the number of folds, to which panels are assigned at random; at least 2.
-        seed: the seed of the random assignment.
-
-    Returns:
-        None if there are fewer panels than folds.
-
-    Raises:
-        UserError: scikit-learn is not installed.
-        ValueError: ``folds`` is less than 2, or ``grid`` is empty.
+    None if there are fewer panels than folds.
     """
     if len(panels) < folds:
         return None

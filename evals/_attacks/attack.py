@@ -91,10 +91,6 @@ def target_answer(labels: Sequence[str], gold: Sequence[str]) -> str | None:
 
     >>> target_answer(["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"], ["SUPPORTS"])
     'REFUTES'
-
-    Args:
-        labels: the answers to choose from.
-        gold: the right answers.
     """
     return next((label for label in labels if label not in gold), None)
 
@@ -106,10 +102,7 @@ def choose_by_hash(among: Sequence[Any], *key: object) -> Any:
 
 
 def template_for(item: object, *, kept_back: bool) -> Template:
-    """Choose a template by a sample's id (``item``), so that a sample always gets the same template.
-
-    ``kept_back``: whether to choose among the held-out templates.
-    """
+    """Choose a template by a sample's id (``item``), so that a sample always gets the same template."""
     return choose_by_hash([template for template in templates() if template.kept_back == kept_back], item, "template")  # type: ignore[no-any-return]
 
 
@@ -119,11 +112,7 @@ def inject_instruction(text: str, instruction: str, position: str) -> str:
     >>> inject_instruction("One. Two.", "Obey.", "middle")
     'One. Obey. Two.'
 
-    Args:
-        text: the passage.
-        instruction: the instruction.
-        position: start, end or middle. ``middle`` is between two sentences in the second half of the passage. If this
-            half has no such place, ``middle`` is between two words of this half, or at the end of the passage.
+    The middle is between two sentences or, if there are none, two words of the passage's second half.
     """
     if position == "start":
         return f"{instruction} {text}"
@@ -136,15 +125,7 @@ def inject_instruction(text: str, instruction: str, position: str) -> str:
 
 
 def poisoned_texts(item: object, claim: str, label: str, pieces: int, *, kept_back: bool) -> list[str]:
-    """Make passages that state an answer and are near-duplicates of each other.
-
-    Args:
-        item: the sample's id.
-        claim: the claim.
-        label: the answer that the passages state.
-        pieces: the number of passages, at most `MOST_PIECES`.
-        kept_back: whether to use the held-out passages.
-    """
+    """Make passages that state an answer and are near-duplicates of each other."""
     base = choose_by_hash([passage for passage in passages() if passage["kept_back"] == kept_back], item, "passage")
     text = base["text"].format(claim=claim, label=label)
     return [f"{OPENINGS[number]}{text}" for number in range(pieces)]
@@ -164,12 +145,7 @@ def injection_attack(template: Template, claim: str, label: str) -> Tampering:
 
 
 def poison_attack(texts: Sequence[str], *, one_host: bool) -> Tampering:
-    """The attack that adds passages at the beginning of each search's results.
-
-    Args:
-        texts: the passages.
-        one_host: whether all passages are from the same website.
-    """
+    """The attack that adds passages at the beginning of each search's results."""
 
     def add_passages(pieces: list[Evidence]) -> list[Evidence]:
         retrieval = pieces[0]["retrievals"][0] if pieces else {"retriever": "web", "query": ""}
@@ -196,11 +172,7 @@ def lying_attack(agent: str, label: str) -> Tampering:
 
 
 def choose_liar(document: Mapping[str, Any]) -> str | None:
-    """Choose the debater that lies: the first debater with an answer; None if fewer than two debaters have answers.
-
-    Args:
-        document: the result document of the debate without an attack.
-    """
+    """Choose the debater that lies: the first debater with an answer; None if fewer than two debaters have answers."""
     agents = list(dict.fromkeys(turn["agent"] for turn in document["turns"] if turn.get("answer") is not None))
     return agents[0] if len(agents) > 1 else None
 

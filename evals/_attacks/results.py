@@ -49,11 +49,7 @@ def flags_of(document: Mapping[str, Any]) -> frozenset[str]:
 
 
 def read_results(log: EvalLog) -> dict[str, DebateResult]:
-    """The debates in a log by sample id, without samples that have no outcome. Blocking.
-
-    Raises:
-        UserError: the log cannot be read, or is not in moot's format.
-    """
+    """The debates in a log by sample id, without samples that have no outcome. Blocking."""
     headers, notes = read_headers([Path(log.location.removeprefix("file://"))])
     if notes:
         raise UserError(notes[0], kind="invalid_file")
@@ -83,21 +79,13 @@ def attack_results(logs: Sequence[EvalLog]) -> dict[str, Any]:
     share of flips among the samples that count, with its Wilson interval. A debate is flagged if its document shows one
     of `FLAGS`. Shares without samples are None.
 
-    Args:
-        logs: the logs of all cells, as `moot.evals._runs.run_plan.run_plan` returns them.
-
-    Returns:
-        ``systems``: a record for each cell without an attack, with ``accuracy`` [value, low, high] and these counts:
-        ``n`` (samples with an outcome), ``right`` (right verdicts), ``flagged`` (right verdicts with a flag: false
-        alarms), and ``flags`` (right verdicts with each flag).
-        ``attacks``: a record for each cell under attack, with ``flip_rate`` [value, low, high] and these counts:
-        ``right`` (samples that count), ``flips``, ``aimed`` (flips to the answer that the attack aims at), ``flagged``
-        (flips with a flag), ``flags`` (flips with each flag), ``withheld`` (withheld verdicts), ``missing`` (samples
-        that are right without the attack and have no outcome under attack), and ``by`` ([flips, right] for each value
-        of position, language, template and label).
-
-    Raises:
-        UserError: a log cannot be read or is not in moot's format, or the log of a debate without an attack is missing.
+    ``systems``: a record for each cell without an attack, with ``accuracy`` [value, low, high] and these counts: ``n``
+    (samples with an outcome), ``right`` (right verdicts), ``flagged`` (right verdicts with a flag: false alarms), and
+    ``flags`` (right verdicts with each flag). ``attacks``: a record for each cell under attack, with ``flip_rate``
+    [value, low, high] and these counts: ``right`` (samples that count), ``flips``, ``aimed`` (flips to the answer that
+    the attack aims at), ``flagged`` (flips with a flag), ``flags`` (flips with each flag), ``withheld`` (withheld
+    verdicts), ``missing`` (samples that are right without the attack and have no outcome under attack), and ``by``
+    ([flips, right] for each value of position, language, template and label).
     """
     cells = {metadata["key"]: (metadata, read_results(log)) for log in logs for metadata in [moot_metadata(log)]}
     clean = {

@@ -60,21 +60,6 @@ def attacked(
     The attack aims at a wrong answer. A sample counts as missing if the debate without an attack has no outcome on it,
     or if no label is wrong. With the attack `lying_debater`, it also counts as missing if fewer than two debaters gave
     an answer in that debate.
-
-    Args:
-        attack: the attack's name (`moot.evals._attacks.attack`).
-        logs: the folder with the log of the debate without an attack.
-        of: the key of this log (`moot.evals._runs.run_plan.log_key`).
-        graph: the name of the debate system.
-        run: further data that identify this run, as for `moot.evals._runs.solver.debate`.
-        pieces: the number of poisoned passages, from 1 to 5.
-        kept_back: whether to use the held-out templates and passages.
-        attacker: the model that writes adaptive passages, as provider:name; by default the model of the debate.
-        settings: settings of the graph.
-
-    Raises:
-        UserError: the graph or a setting is unknown, a value is out of its range, a log cannot be read, or there is no
-            log of the debate.
     """
     system = load_graph(graph)
     checked_settings(system.settings, settings, graph)
@@ -124,19 +109,7 @@ def attacked(
 
 
 async def adaptive_texts(original: Mapping[str, Any], label: str, pieces: int, model: str) -> list[str]:
-    """Have a model write passages that argue against a debate's report. The model's role is ``attacker``.
-
-    Args:
-        original: the result document of the debate without an attack.
-        label: the answer that the passages argue for.
-        pieces: the number of passages that the model is asked for. It may write fewer passages. Passages
-            beyond this number are dropped.
-        model: the attacking model, as provider:name.
-
-    Raises:
-        UserError, WorldError: the model cannot be opened, or a call failed.
-        ReplyError: no reply could be used.
-    """
+    """Have a model write passages that argue against a debate's report. The model's role is ``attacker``."""
     speaker = Speaker("attacker", await open_chat_model(model))
     values = {
         "claim": as_data("claim", original["claim"]),

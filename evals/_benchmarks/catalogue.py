@@ -19,8 +19,7 @@ from moot.evals._benchmarks import records_choice as choices
 from moot.evals._benchmarks import records_claims as claims
 from moot.evals._benchmarks.claim_files import ClaimRow, ClaimsFile, read_all_rows
 from moot.evals._benchmarks.records import Item, Reading, Record
-from moot.evals._benchmarks.records_files import MOST_RECORDS, Expand, invalid, read_file
-from moot.evals._benchmarks.records_hub import Hub, HubUnavailable, read_hub
+from moot.evals._benchmarks.records_files import MOST_RECORDS, Expand, Hub, HubUnavailable, invalid, read_file, read_hub
 from moot.evals._benchmarks.records_items import read_items
 from moot.graphs._registry import suggest
 from moot.nodes._texts.task import TASKS
@@ -65,23 +64,12 @@ class Benchmark:
 
 
 def benchmark_names() -> list[str]:
-    """The names of moot's benchmarks, then the names that installed packages declare.
-
-    No package is imported, so a name may belong to a benchmark that cannot be loaded.
-    """
+    """The names of moot's benchmarks, then the names that installed packages declare."""
     return [*BENCHMARKS, *INSTALLED.names()]
 
 
 def load_benchmark(name: str) -> Benchmark:
-    """A benchmark by its name, from moot or from an installed package.
-
-    Args:
-        name: a key of `BENCHMARKS`, or the name of an entry point of the group ``moot.benchmarks``.
-
-    Raises:
-        UserError: there is no benchmark of this name; a package declares the name of one of moot's benchmarks, or two
-            packages declare the same name; or a package's benchmark cannot be imported or is invalid.
-    """
+    """A benchmark by its name, from moot or from an installed package."""
     INSTALLED.check(name)
     if name in BENCHMARKS:
         return BENCHMARKS[name]
@@ -115,18 +103,8 @@ def read_benchmark(
 ) -> Reading:
     """Read the items of a benchmark, with notes for users, for example about records that are left out.
 
-    Args:
-        name: as for `load_benchmark`.
-        path: a file in the published format (.jsonl, .json, .csv, .parquet), or a folder with such files; for the
-            user's own claims, .csv, .tsv or .jsonl. None: the Hub is read, if it has the benchmark.
-        limit: maximum number of items; the notes are about all items.
-        seed: the seed that shuffles the items before the limit applies, so that a larger limit only adds items. None:
-            the items are in the file's order.
-
-    Raises:
-        UserError: the benchmark cannot be loaded, the limit is below 1, there is no data (the message says where to get
-            it, and its licence), a file or record is invalid (the error names its place), two different records have
-            the same id, or no record can be used.
+    Without a path, the Hub is read. A seed shuffles the items before the limit applies, so that a larger limit only
+    adds items.
     """
     benchmark = load_benchmark(name)
     if limit is not None and limit < 1:
@@ -187,12 +165,7 @@ def _is_records_file(file: Path) -> bool:
 
 
 def own_records(path: Path) -> tuple[list[Record], list[str]]:
-    """The rows of a file of claims for an evaluation. If columns are not read, a note names them.
-
-    Raises:
-        UserError: the file cannot be read or has no rows; a row is invalid, or has its own system or settings (the
-            error names its line); or the labelled rows differ in the column ``labels``.
-    """
+    """The rows of a file of claims for an evaluation. If columns are not read, a note names them."""
 
     def check(row: ClaimRow) -> str:
         if row.graph or row.settings:

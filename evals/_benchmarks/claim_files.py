@@ -36,35 +36,32 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """A claim from a file.
-
-    Args:
-        number: the number of the row, from 1; empty rows are not counted.
-        line: the number of the row's first line in the file, from 1.
-        id: the claim's id in the file; by default the number of the row.
-        claim: the claim to check.
-        label: the right answer, as the file writes it; None if the row has none.
-        labels: the answers to choose from; empty if the row names none.
-        claim_date: the date of the claim: a year, a month or a day.
-        speaker: who made the claim.
-        given: the (title, text) of each text that comes with the claim.
-        group: a name shared by claims that are not independent of each other, such as claims about one page.
-        graph: the debate system for this row.
-        settings: settings of this debate system, for this row.
-    """
+    """A claim from a file."""
 
     number: int
+    """The number of the row, from 1; empty rows are not counted."""
     line: int
+    """The number of the row's first line in the file, from 1."""
     id: str
+    """The claim's id in the file; by default the number of the row."""
     claim: str
+    """The claim to check."""
     label: str | None = None
+    """The right answer, as the file writes it; None if the row has none."""
     labels: tuple[str, ...] = ()
+    """The answers to choose from; empty if the row names none."""
     claim_date: str | None = None
+    """The date of the claim: a year, a month or a day."""
     speaker: str | None = None
+    """Who made the claim."""
     given: tuple[tuple[str, str], ...] = ()
+    """The (title, text) of each text that comes with the claim."""
     group: str | None = None
+    """A name shared by claims that are not independent of each other, such as claims about one page."""
     graph: str | None = None
+    """The debate system for this row."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of this debate system, for this row."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +79,12 @@ class _Problem(Exception):  # noqa: N818 - says what is wrong with a row
 
 
 class ClaimsFile:
-    """The rows of a file of claims. Each iteration reads the file again.
+    """The rows of a UTF-8 file of claims, .csv, .tsv or .jsonl. Each iteration reads the file again.
 
-    Args:
-        path: a UTF-8 file whose name ends in .csv, .tsv or .jsonl. The first line of a .csv or .tsv file names the
-            columns, separated by commas, semicolons or tabs. In a .csv or .tsv file, ``labels`` are separated by ``|``
-            or are a JSON list, ``given`` is a text or a JSON list, and ``settings`` is a JSON object.
-
-    Raises:
-        UserError: the file has another ending; its first line cannot be read, or is too long; or a .csv or .tsv file
-            has no column ``claim``, a column twice, or a column whose name is probably a misspelling.
+    The first line of a .csv or .tsv file names the columns, separated by commas, semicolons or tabs. In such a file,
+    ``labels`` are separated by ``|`` or are a JSON list, ``given`` is a text or a JSON list, and ``settings`` is a JSON
+    object. The file is refused if its first line cannot be read or is too long; or if it has no column ``claim``, a
+    column twice, or a column whose name is probably a misspelling.
     """
 
     def __init__(self, path: Path) -> None:
@@ -114,11 +107,7 @@ class ClaimsFile:
                 next(self._read_lines(lines), "")
 
     def __iter__(self) -> Iterator[ClaimRow | BadRow]:
-        """Yield each row that is not empty, in order.
-
-        Raises:
-            UserError: the file is not UTF-8 text, has a line that is too long, or can no longer be opened.
-        """
+        """Yield each row that is not empty, in order."""
         ids: dict[str, int] = {}
         rows = self._csv_rows() if self.is_csv else self._json_rows()
         for number, (line, value) in enumerate(rows, 1):
@@ -145,11 +134,7 @@ class ClaimsFile:
         return invalid(self.path.name, f"it is not UTF-8 text ({error.reason}). Save it as UTF-8.")
 
     def _read_lines(self, lines: TextIO) -> Iterator[str]:
-        """Yield the lines of the opened file.
-
-        Raises:
-            UserError: a line is not UTF-8 text, or is too long.
-        """
+        """Yield the lines of the opened file."""
         number = 0
         try:
             while line := lines.readline(LONGEST_LINE):
@@ -193,12 +178,7 @@ class ClaimsFile:
         self.ignored = tuple(name for name in unknown if name not in helper_columns or not self._is_from_moot_claims)
 
     def _is_unknown(self, name: str) -> bool:
-        """Whether a column has a name that is unknown; False for an empty name.
-
-        Raises:
-            UserError: the name is probably a misspelling of a known column. In CSV, the name is compared only with
-                known columns that the header lacks.
-        """
+        """Whether a column has a name that is unknown; False for an empty name."""
         if name in COLUMNS or not name:
             return False
         similar = difflib.get_close_matches(name.lower(), [c for c in COLUMNS if c not in self._header], 1, 0.75)
@@ -326,11 +306,7 @@ def _parse_json(value: str, name: str) -> Any:
 
 
 def _read_text(value: Mapping[str, Any], name: str, longest: int | None = LONGEST_NAME) -> str | None:
-    """A column's text without white space around it; None if the column is missing or empty.
-
-    Raises:
-        _Problem: the value is neither a text nor a number, or has more than ``longest`` characters.
-    """
+    """A column's text without white space around it; None if the column is missing or empty."""
     given = value.get(name)
     if given is None:
         return None
@@ -343,16 +319,7 @@ def _read_text(value: Mapping[str, Any], name: str, longest: int | None = LONGES
 
 
 def read_all_rows(file: ClaimsFile, check: Callable[[ClaimRow], str] = lambda row: "") -> list[ClaimRow]:
-    """Read all rows of a file; every row must be valid.
-
-    Args:
-        file: the file of claims.
-        check: returns the reason why the caller refuses a row, or an empty text if the caller accepts it.
-
-    Raises:
-        UserError: a row is invalid or refused (the error names the first such row, and counts the others), the file
-            cannot be read to its end, or there is no row.
-    """
+    """Read all rows of a file; every row must be valid."""
     rows, bad = [], []
     for row in file:
         if isinstance(row, BadRow):

@@ -26,13 +26,7 @@ def gold_and_found(
       For a copy, such as an archived page, the address of its page is compared;
     - ``texts`` match a piece if one text contains the other; case and the amount of white space are ignored.
 
-    Args:
-        gold_evidence: the item's field `moot.evals._benchmarks.records.Item.gold_evidence`.
-        evidence: the evidence of a result document, without the texts given with the claim.
-
-    Returns:
-        Two sets: the names of the gold evidence, and the names of the evidence found (of ``texts``, only the gold names
-        that match). None if the item has no gold evidence of these kinds.
+    None if the item has no gold evidence of these kinds.
     """
     named = gold_evidence or {}
     if pages := named.get("pages"):

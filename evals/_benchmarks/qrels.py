@@ -63,22 +63,7 @@ class Row:
 
 
 def read_rows(folder: Path, split: str, names: Sequence[str] = (), scopes: Sequence[Scope] = SCOPES) -> list[Row]:
-    """The rows of a data folder: one row for each qrels file and scope.
-
-    If a qrels file belongs to all corpora, both scopes search the same passages. Then the file has only one row, with
-    the first of ``scopes``.
-
-    Args:
-        folder: the data.
-        split: the folder below ``qrels``.
-        names: names of qrels files, without their ending; if empty, all files of the split are read.
-        scopes: the scopes of the searches.
-
-    Raises:
-        UserError: a folder, split or name does not exist, a folder has no .jsonl file, a file cannot be read, a line is
-            malformed, a file contains no query or a qid twice, two different passages have the same id, or a gold id is
-            in no corpus. Gold ids are looked up only for the scope ``own``.
-    """
+    """The rows of a data folder: one row for each qrels file and scope."""
     files = _jsonl_files(_subfolder(folder / "qrels", split), "qrels")
     for name in names:
         if name not in files:
@@ -117,12 +102,7 @@ def _jsonl_files(folder: Path, content: str) -> dict[str, Path]:
 
 
 def read_queries(file: Path) -> list[Query]:
-    """Read the queries of a qrels file.
-
-    Raises:
-        UserError: the file cannot be read, a line is malformed (the error names file and line), a qid occurs twice, or
-            there is no query.
-    """
+    """Read the queries of a qrels file."""
     queries: dict[str, Query] = {}
     try:
         content = file.read_bytes()
@@ -140,15 +120,7 @@ def read_queries(file: Path) -> list[Query]:
 
 
 def parse_query(line: bytes, where: str) -> Query:
-    """Parse a line of a qrels file.
-
-    Args:
-        line: the line.
-        where: the file and the number of the line, for the error.
-
-    Raises:
-        UserError: the line is malformed.
-    """
+    """Parse a line of a qrels file."""
     try:
         return Query.model_validate_json(line)
     except ValidationError as error:
@@ -162,20 +134,12 @@ def parse_query(line: bytes, where: str) -> Query:
 
 
 def read_corpus(file: Path) -> dict[str, Passage]:
-    """Read the passages of a corpus file, by id.
-
-    Raises:
-        UserError: the file cannot be read, a line is malformed, or two different passages have one id.
-    """
+    """Read the passages of a corpus file, by id."""
     return _passages_by_id(read_passages(file), file.name)
 
 
 def join_passages(names: Iterable[str], corpora: Mapping[str, Mapping[str, Passage]]) -> dict[str, Passage]:
-    """Join the passages of the corpora with these names, by id.
-
-    Raises:
-        UserError: two different passages have one id.
-    """
+    """Join the passages of the corpora with these names, by id."""
     return _passages_by_id((p for name in names for p in corpora[name].values()), "the union of the corpora")
 
 
@@ -192,14 +156,6 @@ def own_corpora(name: str, queries: Iterable[Query], corpora: Mapping[str, Mappi
 
     If at least one corpus contains all gold passages, the file belongs only to the first such corpus. Otherwise, it
     belongs to each corpus with at least one gold passage.
-
-    Args:
-        name: the name of the qrels file, for the error.
-        queries: the queries of the file.
-        corpora: the passages of each corpus, by id.
-
-    Raises:
-        UserError: a gold passage is in no corpus.
     """
     ids = {gold.id for query in queries for gold in query.gold}
     if unknown := sorted(ids.difference(*corpora.values())):

@@ -95,13 +95,7 @@ UNLABELLED = "no gold answer, as in test sets"
 
 
 def text_field(record: Record, *names: str) -> str:
-    """The first of the named fields that is not None, as a text without surrounding white space.
-
-    A number becomes a text.
-
-    Raises:
-        InvalidRecord: all named fields are missing or None, or the value is empty, or neither a text nor a number.
-    """
+    """The first of the named fields that is not None, as a text without surrounding white space."""
     found = optional_field(record, *names)
     if not found:
         present = next((name for name in names if name in record.fields), None)
@@ -111,11 +105,7 @@ def text_field(record: Record, *names: str) -> str:
 
 
 def optional_field(record: Record, *names: str) -> str:
-    """As `text_field`, but an empty text if all named fields are missing or None, or if the value is empty.
-
-    Raises:
-        InvalidRecord: the value is neither a text nor a number.
-    """
+    """As `text_field`, but an empty text if all named fields are missing or None, or if the value is empty."""
     for name in names:
         value = record.fields.get(name)
         if value is not None:
@@ -124,27 +114,14 @@ def optional_field(record: Record, *names: str) -> str:
 
 
 def to_text(value: Any, name: str) -> str:
-    """Convert a text or a number to a text without surrounding white space.
-
-    Args:
-        value: the value of a field.
-        name: the field's name, for the error.
-
-    Raises:
-        InvalidRecord: the value is neither a text nor a number. Truth values are not numbers.
-    """
+    """Convert a text or a number to a text without surrounding white space."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InvalidRecord(f"the field {name} is neither a text nor a number")
     return str(value).strip()
 
 
 def gold_answer(record: Record, *names: str) -> str:
-    """As `text_field`, for the field with the gold answer.
-
-    Raises:
-        SkippedRecord: the gold answer is missing or empty.
-        InvalidRecord: the gold answer is neither a text nor a number.
-    """
+    """As `text_field`, for the field with the gold answer."""
     if not (found := optional_field(record, *names)):
         raise SkippedRecord(UNLABELLED)
     return found
@@ -152,13 +129,7 @@ def gold_answer(record: Record, *names: str) -> str:
 
 @contextmanager
 def published_shape(name: str) -> Iterator[None]:
-    """Context manager: errors in reading a nested field become `InvalidRecord`, which names the field.
-
-    Such errors are TypeError, LookupError, AttributeError and ValueError.
-
-    Args:
-        name: the field's name.
-    """
+    """Context manager: errors in reading a nested field become `InvalidRecord`, which names the field."""
     try:
         yield
     except (TypeError, LookupError, AttributeError, ValueError) as error:
@@ -181,10 +152,7 @@ def page_title(name: str) -> str:
 
 
 def group_name(shared: str) -> str:
-    """The group name of items that share a text, such as a paragraph.
-
-    The name is a digest of the text. It is empty if the text is empty.
-    """
+    """The group name of items that share a text, such as a paragraph."""
     return hashlib.sha256(shared.encode()).hexdigest()[:12] if shared else ""
 
 

@@ -42,16 +42,7 @@ BOXED = re.compile(r"\\f?box(?:ed)?\s*(\{|[^\s{$]+)")
 
 
 def accepted_answers(found: Any, name: str) -> tuple[str, ...]:
-    """All accepted answers in a field, each once.
-
-    Args:
-        found: the field's value: one answer, a list of answers, or None.
-        name: the field's name or description, for errors.
-
-    Raises:
-        SkippedRecord: there is no answer, or all answers are empty.
-        InvalidRecord: an answer is neither a text nor a number.
-    """
+    """All accepted answers in a field, each once."""
     answers = [to_text(value, name) for value in (found if isinstance(found, list) else [found]) if value is not None]
     if not (answers := list(dict.fromkeys(filter(None, answers)))):
         raise SkippedRecord(UNLABELLED)
@@ -160,9 +151,6 @@ def squad_questions(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the questions of an article {title, paragraphs: [{context, qas: [{id, question, answers}]}]}.
 
     An object without the field ``paragraphs`` is itself a question.
-
-    Raises:
-        InvalidRecord: ``paragraphs`` does not have the published shape.
     """
     if "paragraphs" not in fields:
         yield fields
@@ -255,11 +243,7 @@ def math(record: Record) -> Item:
 
 
 def last_box(solution: str) -> str:
-    r"""The contents of the last box in a solution, such as ``\boxed{\frac{1}{2}}`` or ``\boxed 2``.
-
-    Raises:
-        InvalidRecord: there is no box, or the last box is not closed.
-    """
+    """The contents of the last box in a solution, such as ``\boxed{\frac{1}{2}}`` or ``\boxed 2``."""
     boxes = list(BOXED.finditer(solution))
     if not boxes:
         raise InvalidRecord("the field solution has no box with its answer")

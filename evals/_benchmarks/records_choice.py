@@ -33,19 +33,7 @@ MMLU_COLUMNS = ("question", "A", "B", "C", "D", "answer")
 
 
 def make_choice_item(question: str, options: Sequence[Any], right: int, **more: Any) -> Item:
-    """Make an item of multiple choice.
-
-    Args:
-        question: the question.
-        options: the texts of the options.
-        right: the index of the right option.
-        more: fields of the item other than the claim, the options and the gold answer.
-
-    Raises:
-        SkippedRecord: there are fewer than two options, as in a few records of MMLU-Pro; or an option is empty or None.
-        InvalidRecord: no option has the index ``right``; the index is above 25, so there is no letter for it; or an
-            option is not a text, a number or None.
-    """
+    """Make an item of multiple choice."""
     if len(options) < 2:
         raise SkippedRecord("fewer than two options")
     if not 0 <= right < min(len(options), len(string.ascii_uppercase)):
@@ -65,9 +53,6 @@ def medqa(count: int) -> Callable[[Record], Item]:
     """Make a reader of records {question, options: {letter: text}, answer_idx, answer, meta_info}.
 
     On the Hub, options may be [{key, value}].
-
-    Args:
-        count: the number of options that each record must have.
     """
 
     def read(record: Record) -> Item:

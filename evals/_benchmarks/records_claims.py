@@ -42,17 +42,7 @@ DAY = re.compile(r"(\d{1,2})-(\d{1,2})-(\d{4})")
 
 
 def gold_label(record: Record, task: str, *names: str) -> tuple[str]:
-    """The gold label in the task's spelling, as a tuple for `Item.gold`.
-
-    Args:
-        record: the record.
-        task: a key of `moot.nodes._texts.task.TASKS`.
-        names: the fields that may contain the label; by default ``label``.
-
-    Raises:
-        SkippedRecord: the label is missing or empty.
-        InvalidRecord: the value is not a spelling of one of the task's labels.
-    """
+    """The gold label in the task's spelling, as a tuple for `Item.gold`."""
     found = gold_answer(record, *(names or ("label",)))
     if (known := _labels_by_spelling(task).get(fold_label(found))) is None:
         labels = ", ".join(dict.fromkeys(_labels_by_spelling(task).values()))
@@ -67,12 +57,7 @@ def _labels_by_spelling(task: str) -> dict[str, str]:
 
 
 def with_two_labels(read: Callable[[Record], Item], task: str) -> Callable[[Record], Item]:
-    """Make a reader that skips records whose label is not one of the two labels of a task.
-
-    Args:
-        read: reads a record.
-        task: the task with two labels. The items get the task's spelling of the labels.
-    """
+    """Make a reader that skips records whose label is not one of the two labels of a task."""
 
     def read_if_known(record: Record) -> Item:
         item = read(record)
@@ -109,9 +94,6 @@ def fever_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Convert the Hub's rows of FEVER to records in the published shape.
 
     Each row has at most one sentence of evidence. Rows with the same id are one record.
-
-    Raises:
-        KeyError: a row lacks a column.
     """
     records: dict[Any, dict[str, Any]] = {}
     groups: dict[Any, dict[Any, list[Any]]] = {}
@@ -126,8 +108,8 @@ def fever_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def fever_symmetric(record: Record) -> Item:
     """Read a record {id, claim, evidence: a sentence, gold_label}.
 
-    The label belongs to the claim together with the sentence. The sentence may also be in the field
-    evidence_sentence, and the label in the field label.
+    The label belongs to the claim together with the sentence. The sentence may also be in the field evidence_sentence,
+    and the label in the field label.
     """
     gold = gold_label(record, "fever", "gold_label", "label")
     sentence, claim = text_field(record, "evidence", "evidence_sentence"), text_field(record, "claim")
@@ -193,11 +175,7 @@ def feverous(record: Record) -> Item:
 
 
 def _parse_element(name: str) -> list[str]:
-    """The page and the element in an evidence id.
-
-    Raises:
-        ValueError: the id does not match `ELEMENT`.
-    """
+    """The page and the element in an evidence id."""
     if not (match := ELEMENT.fullmatch(name)):
         raise ValueError(f"{name!r} is not an element of a page")
     return [page_title(match["page"]), match["element"]]
@@ -318,9 +296,6 @@ def scifact_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Convert the Hub's rows of SciFact to records in the published shape.
 
     Each row has at most one piece of evidence. Rows with the same id are one record.
-
-    Raises:
-        KeyError: a row lacks a column.
     """
     records: dict[Any, dict[str, Any]] = {}
     for row in rows:
@@ -361,17 +336,6 @@ def with_sentences(records: list[Record], file: Path) -> tuple[list[Record], str
 
     ``corpus.json`` contains records {cord_id, title, abstract: [sentence]}. It is in the folder of ``file``, or in the
     folder above.
-
-    Args:
-        records: the records.
-        file: the file of the records.
-
-    Returns:
-        The records, and a note for users. If there is no ``corpus.json``, the records are unchanged.
-
-    Raises:
-        UserError: ``corpus.json`` cannot be read; a sentence of a record is not in ``corpus.json``; or a record lacks
-            the field ``cord_id`` or ``evidence_set``.
     """
     paths = [folder / "corpus.json" for folder in (file.parent, file.parent.parent)]
     corpus = next((path for path in paths if path.is_file()), None)

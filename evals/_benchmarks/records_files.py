@@ -1,6 +1,7 @@
-"""Reads records from files: JSON Lines, JSON, CSV, and Parquet if pyarrow is installed.
+"""Reads records from files (JSON Lines, JSON, CSV, and Parquet if pyarrow is installed) and from the Hugging Face Hub.
 
-The contents of a file are not trusted: sizes are limited, and unreadable data raises an error that names its place.
+The contents of a file are not trusted: sizes are limited, and unreadable data raises an error that names its place. The
+Hub is read with the library `datasets`, which runs no code of a dataset.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +39,6 @@ def read_file(file: Path, name: str, *, columns: Sequence[str] = (), expand: Exp
     """Read the records of one file, in order.
 
     If there is a file ``<stem>.ids.json`` in the same folder, it lists the records' ids.
-
-    Args:
-        file: a file whose name ends in .jsonl, .json, .csv or .parquet.
-        name: the file's name for errors and records, such as its path within the user's folder.
-        columns: names of the columns of a CSV file without a header.
-        expand: splits an object that contains several records.
-
-    Raises:
-        UserError: the file has another ending, is too large, cannot be read, or contains a value that is not a record
-            (the error names the place); the list of ids is invalid, or its length is not the number of records; or
-            pyarrow is missing.
     """
     reader = READERS.get(file.suffix.lower())
     if reader is None:
@@ -161,12 +152,7 @@ def _decode(content: bytes, where: str) -> str:
 
 
 def parse_json(content: str, where: str) -> Any:
-    """Parse a JSON text.
-
-    Raises:
-        UserError: the text is not JSON, is nested too deeply, has an object with the same key twice, or contains a
-            lone surrogate. The error names the place ``where``.
-    """
+    """Parse a JSON text."""
     try:
         return _load_json(content)
     except UnicodeEncodeError as error:
@@ -181,13 +167,7 @@ LONE_SURROGATE = "it contains half a character (a lone surrogate), which cannot 
 
 
 def _load_json(content: str) -> Any:
-    """Parse a JSON text.
-
-    Raises:
-        UnicodeEncodeError: the text contains a lone surrogate.
-        ValueError: the text is not JSON, or an object has the same key twice.
-        RecursionError: the text is nested too deeply.
-    """
+    """Parse a JSON text."""
     value = json.loads(content, object_pairs_hook=_unique_keys)
     if "\\ud" in content.lower():  # an escaped surrogate, which is valid in a pair; encoding fails if it is alone
         json.dumps(value, ensure_ascii=False).encode()
@@ -250,13 +230,8 @@ def _read_parquet(file: Path, name: str, _: Sequence[str]) -> Iterator[PlacedVal
 
 
 def label_names(metadata: Any) -> dict[str, list[str]]:
-    """The names of the labels in each column that stores labels as numbers.
-
-    Args:
-        metadata: the metadata that `datasets` writes into a Parquet file.
-
-    Returns:
-        The names by column; empty for other metadata.
+    """The names of the labels in each column that stores labels as numbers. Returns the names by column; empty for
+    other metadata.
     """
     info = metadata.get("info") if isinstance(metadata, dict) else None
     features = info.get("features") if isinstance(info, dict) else None
@@ -283,3 +258,53 @@ READERS: dict[str, Callable[[Path, str, Sequence[str]], Iterator[PlacedValue]]] 
     ".csv": _read_csv,
     ".parquet": _read_parquet,
 }
+
+
+# --- the Hub ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Hub:
+    """A dataset on the Hub.
+
+    ``converted``: whether to read the Hub's own conversion to Parquet. This is needed for datasets that are scripts,
+    because `datasets` no longer runs scripts. ``gather``: makes records from rows, if a record spans several rows.
+    """
+
+    dataset: str
+    config: str
+    split: str
+    converted: bool = False
+    gather: Callable[[Iterable[Mapping[str, Any]]], list[dict[str, Any]]] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.dataset} ({self.config}, {self.split})"
+
+
+class HubUnavailable(Exception):  # noqa: N818 - says why there are no records
+    """The records could not be read from the Hub; the text says why."""
+
+
+def read_hub(hub: Hub) -> list[Record]:
+    """Read the records of a dataset, in order; label numbers are replaced by label names."""
+    try:
+        load = imported("datasets").load_dataset
+    except ModuleNotFoundError as error:
+        raise HubUnavailable("the library datasets is not installed (pip install datasets)") from error
+    try:
+        if hub.converted:
+            files = f"hf://datasets/{hub.dataset}@refs%2Fconvert%2Fparquet/{hub.config}/{hub.split}/*.parquet"
+            rows = load("parquet", data_files=files, split="train")
+        else:
+            rows = load(hub.dataset, hub.config, split=hub.split)
+        if len(rows) > MOST_RECORDS:
+            raise HubUnavailable(f"it has more than {MOST_RECORDS:,} rows")
+        names = {key: feature.names for key, feature in rows.features.items() if hasattr(feature, "names")}
+        found = [with_label_names(row, names) for row in rows]
+        gathered = list(hub.gather(found) if hub.gather else found)
+    except HubUnavailable:
+        raise
+    except Exception as error:  # datasets raises many kinds of exceptions; the user can always give a file instead
+        reason = str(error).splitlines() or [type(error).__name__]
+        raise HubUnavailable(f"the Hub could not be read ({reason[0][:200]})") from error
+    return [Record(fields, f"{hub}, record {index + 1}", index) for index, fields in enumerate(gathered)]

@@ -18,17 +18,7 @@ MOST_PLACES = 3
 
 
 def read_items(records: Sequence[Record], convert: Callable[[Record], Item], task: str, title: str) -> Reading:
-    """Convert records to items, with notes about records that are left out, duplicates, and missing dates.
-
-    Args:
-        records: the records, in order.
-        convert: converts a record to an item; may raise `InvalidRecord` or `SkippedRecord`.
-        task: the task of items that name no task; a key of `moot.nodes._texts.task.TASKS`.
-        title: the benchmark's title, for errors.
-
-    Raises:
-        UserError: a record is invalid (the error names its place), or two different items have the same id.
-    """
+    """Convert records to items, with notes about records that are left out, duplicates, and missing dates."""
     items: dict[str, Item] = {}
     left_out: dict[str, list[str]] = defaultdict(list)
     dropped_answers = 0
@@ -75,16 +65,7 @@ def _substitute_id(record: Record, sizes: Mapping[str, int]) -> str:
 
 
 def checked_item(item: Item, task_name: str) -> Item:
-    """Check that moot accepts an item, and return it with only the gold answers that moot can read, each once.
-
-    Args:
-        item: the item.
-        task_name: the task of items that name no task.
-
-    Raises:
-        SkippedRecord: the claim or an option is too long for moot, or no gold answer can be read.
-        InvalidRecord: the claim is empty or cannot be sent, or the task does not accept the options or labels.
-    """
+    """Check that moot accepts an item, and return it with only the gold answers that moot can read, each once."""
     if len(item.claim) > LONGEST_CLAIM:
         raise SkippedRecord(f"a claim of more than {LONGEST_CLAIM:,} characters, which is too long for moot")
     if any(len(option) > LONGEST_OPTION for option in item.options):
@@ -135,13 +116,7 @@ def best_possible_accuracy(items: Sequence[Item], task: str) -> float | None:
 
     Questions are identical if their claims, options and contexts (`_context`) are equal.
 
-    Args:
-        items: the items of the evaluation.
-        task: the benchmark's task.
-
-    Returns:
-        The accuracy if each question gets its most frequent right answer. None if this accuracy is 1, if the task's
-        answers are neither labels nor letters, or if there is no item.
+    None if this accuracy is 1, if the task's answers are neither labels nor letters, or if there is no item.
     """
     if TASKS[task].kind not in ("labels", "choice") or not items:
         return None

@@ -48,45 +48,34 @@ class Estimate(NamedTuple):
 
 @dataclass
 class RowScores:
-    """The values of a row's queries.
-
-    Attributes:
-        row: the row.
-        values: for each source and each of `MEASURES`, one value per query, in the order of the queries.
-        nothing_found: for each source, the number of queries for which it found nothing. The values of these queries
-            are 0.
-    """
+    """The values of a row's queries."""
 
     row: Row
+    """The row."""
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    """For each source and each of `MEASURES`, one value per query, in the order of the queries."""
     nothing_found: dict[str, int] = field(default_factory=dict)
+    """For each source, the number of queries for which it found nothing. The values of these queries are 0."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The nDCG@10 of one source minus that of another, as a mean over the queries of one row, or over several rows.
-
-    Attributes:
-        source: the first source.
-        against: the other source; "the better single source" if `compare` chose it separately for each of several rows.
-        scope: the scope of the rows.
-        qrels: the name of each row's qrels file.
-        estimate: the mean difference.
-    """
+    """The nDCG@10 of one source minus that of another, as a mean over the queries of one row, or over several rows."""
 
     source: str
+    """The first source."""
     against: str
+    """The other source; "the better single source" if `compare` chose it separately for each of several rows."""
     scope: Scope
+    """The scope of the rows."""
     qrels: tuple[str, ...]
+    """The name of each row's qrels file."""
     estimate: Estimate
+    """The mean difference."""
 
 
 def check_sources(kinds: Iterable[str]) -> None:
-    """Refuse sources that search no corpus.
-
-    Raises:
-        UserError: a name is not in `SOURCES`.
-    """
+    """Refuse sources that search no corpus."""
     for kind in kinds:
         if kind not in SOURCES:
             raise UserError(
@@ -96,22 +85,7 @@ def check_sources(kinds: Iterable[str]) -> None:
 
 
 async def measure(rows: Sequence[Row], sources: Sequence[str], encoder: str, progress: Progress) -> list[RowScores]:
-    """Index the passages of each row, and run the row's queries on each source.
-
-    Args:
-        rows: the rows.
-        sources: kinds of sources, from `SOURCES`.
-        encoder: the encoder of the corpora and of the queries.
-        progress: called after each batch of passages, and after each query.
-
-    Returns:
-        The values of each row, in the order of the rows.
-
-    Raises:
-        UserError: a source is not in `SOURCES`, ranx is not installed, the passages cannot be indexed, or a corpus is
-            damaged.
-        WorldError: the encoder's endpoint, the Chroma server or the disk failed.
-    """
+    """Index the passages of each row, and run the row's queries on each source."""
     check_sources(sources)
     load_extra("ranx")
     names = {row.files: corpus_name(row, encoder) for row in rows}
@@ -129,11 +103,7 @@ async def _index_passages(name: str, passages: Mapping[str, Passage], encoder: s
 
 
 def corpus_name(row: Row, encoder: str) -> str:
-    """The name of the corpus with a row's passages.
-
-    The name contains ``union`` for a row with the scope ``union``, and otherwise the names of the passages' files, cut
-    to 40 characters. A digest of the passages and of the encoder's name follows.
-    """
+    """The name of the corpus with a row's passages."""
     content = hashlib.blake2b(encoder.encode(), digest_size=6)
     for passage in row.passages.values():
         content.update(passage.model_dump_json().encode())
@@ -157,14 +127,7 @@ async def _measure_row(row: Row, corpus: str, sources: Sequence[str], encoder: s
 
 
 def gold_grades(query: Query, evidence_ids: Mapping[str, str]) -> dict[str, int]:
-    """The grades of a query's gold passages, by evidence id.
-
-    Passages with the same source and text have the same evidence id. The highest of their grades counts.
-
-    Args:
-        query: the query.
-        evidence_ids: the evidence id of each passage, by the passage's id.
-    """
+    """The grades of a query's gold passages, by evidence id."""
     grades: dict[str, int] = {}
     for gold in query.gold:
         key = evidence_ids[gold.id]
@@ -188,11 +151,7 @@ async def _search_queries(source: Retriever, row: Row, progress: Progress) -> li
 
 
 def mean_interval(*samples: Sequence[float]) -> Estimate:
-    """The mean of the samples' means with its 95% interval; each sample is resampled separately.
-
-    Raises:
-        ValueError: there is no sample, a sample is empty, or a value is NaN.
-    """
+    """The mean of the samples' means with its 95% interval; each sample is resampled separately."""
     found = stratified_bootstrap(samples)
     if found.value is None or found.low is None or found.high is None:
         raise ValueError("each sample needs at least one value")
@@ -208,17 +167,7 @@ def estimates(measured: RowScores) -> dict[str, dict[str, Estimate]]:
 
 
 def compare(rows: Sequence[RowScores], against: str | None = None) -> tuple[list[Difference], list[Difference]]:
-    """Paired differences of nDCG@10 in each row, and their means over the rows with the same scope.
-
-    Args:
-        rows: the measured rows.
-        against: the source that all other sources are compared with; every row must have values of this source. If
-            it is None, ``hybrid`` is compared with the best other source of each row, and a row without ``hybrid`` or
-            without another source has no difference.
-
-    Returns:
-        The differences in single rows, and the mean differences. There is a mean only over two or more rows.
-    """
+    """Paired differences of nDCG@10 in each row, and their means over the rows with the same scope."""
     paired: list[tuple[RowScores, str, str, list[float]]] = []
     for measured in rows:
         for source, rival in rival_pairs(measured, against):
@@ -242,7 +191,9 @@ def compare(rows: Sequence[RowScores], against: str | None = None) -> tuple[list
 
 
 def rival_pairs(measured: RowScores, against: str | None) -> list[tuple[str, str]]:
-    """The pairs of sources to compare in a row, chosen as `compare` explains; [] if there is no pair."""
+    """The pairs of sources to compare in a row: each other source with ``against`` or, without it, ``hybrid`` with the
+    best other source; [] if there is no pair.
+    """
     if against is not None:
         return [(source, against) for source in measured.values if source != against]
     means = {source: fmean(values[MAIN_MEASURE]) for source, values in measured.values.items()}

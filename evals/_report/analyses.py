@@ -125,10 +125,7 @@ def consensus_rounds_table(study: Study) -> Table | None:
 
 
 def agents_table(study: Study) -> Table | None:
-    """Each agent's score in its first and last answers, Avg-DN, and prompt length (CortexDebate, tables 3, 4, 7).
-
-    Only systems with several agents have rows. Avg-DN is the mean number of times that other agents heard the agent.
-    """
+    """Each agent's score in its first and last answers, Avg-DN, and prompt length (CortexDebate, tables 3, 4, 7)."""
     title = TITLES[study.first_measure]
     heads = [SYSTEM, Column("agent", "agent"), *columns("count", items="")]
     heads += columns("share", first=f"{title}, first answer", last=f"{title}, last answer")
@@ -191,14 +188,7 @@ def viewpoints_table(study: Study) -> Table | None:
 
 
 def weights_table(study: Study) -> Table | None:
-    """The calibration error of trials by the weight of votes, and with a cross-validated weight (PROClaim, table 11).
-
-    Items without a verdict have no confidence, and are left out. If a system has fewer items with a verdict than there
-    are folds, it has no row.
-
-    Raises:
-        UserError: scikit-learn is not installed.
-    """
+    """The calibration error of trials by the weight of votes, and with the cross-validated one (PROClaim, table 11)."""
     heads = [SYSTEM, Column("weight", "weight of votes"), *columns("count", items=""), *columns("share", ece="ECE")]
     heads += columns("text", folds="weight chosen for each fold")
     rows: list[list[Cell]] = []

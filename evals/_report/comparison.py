@@ -16,11 +16,11 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.evals._benchmarks.catalogue import Benchmark
 from moot.evals._runs.logs import LoggedRun
-from moot.evals._stats.derived import first_round_majority, first_round_majority_is_useful, label_prior, policy_labels
-from moot.evals._stats.item_scores import COMPUTED
+from moot.evals._stats.metrics import COMPUTED
 from moot.evals._stats.observations import Observation, computed_scores
 from moot.graphs._registry import suggest
-from moot.nodes._texts.task import TASKS
+from moot.nodes._texts.task import TASKS, make_task
+from moot.nodes._trial.panel import verdict_labels
 
 SECOND_MEASURES = {"accuracy": "macro_f1", "exact_match": "token_f1"}
 """The second measure to compare, by the first measure. Only benchmarks that have this second measure use it."""
@@ -35,22 +35,19 @@ Cluster = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """A system in a comparison: a debate system or a control.
-
-    Attributes:
-        label: the system's name, which is unique in a study.
-        items: for each run, the observations by the item's id.
-        runs: the logs of the runs, in the same order; empty for a derived control.
-        control: the kind of control, retrieval variant or attack; None if the system is none of these.
-        of: the label of the system that a control, variant or attack belongs to; None if this system is unknown, for a
-            control with a constant answer, and if ``control`` is None.
-    """
+    """A system in a comparison: a debate system or a control."""
 
     label: str
+    """The system's name, which is unique in a study."""
     items: tuple[Items, ...]
+    """For each run, the observations by the item's id."""
     runs: tuple[LoggedRun, ...] = ()
+    """The logs of the runs, in the same order; empty for a derived control."""
     control: str | None = None
+    """The kind of control, retrieval variant or attack; None if the system is none of these."""
     of: str | None = None
+    """The label of the system that a control, variant or attack belongs to; None if this system is unknown, for a
+    control with a constant answer, and if ``control`` is None."""
 
     @cached_property
     def observations(self) -> list[Observation]:
@@ -85,10 +82,7 @@ class System:
 
 
 def same_items(systems: Sequence[System]) -> frozenset[str]:
-    """The items for which every system has an outcome, with the same right answers; empty if there is no such item.
-
-    Systems without any outcome are ignored, because they cannot be compared.
-    """
+    """The items for which every system has an outcome, with the same right answers; empty if there is no such item."""
     answered = [s for s in systems if s.answered]
     known = [{observation.id for observation in system.answered} for system in answered]
     shared = set.intersection(*known) if known else set[str]()
@@ -114,10 +108,7 @@ class Study:
 
     @property
     def first_measure(self) -> str:
-        """The benchmark's first measure that needs no model.
-
-        It decides whether an item is right, and paired tests compare systems by it.
-        """
+        """The benchmark's first measure that needs no model."""
         return next(name for name in self.benchmark.metrics if name in COMPUTED)
 
     @property
@@ -144,12 +135,7 @@ Group = list[LoggedRun]
 
 
 def studies_of(runs: Sequence[LoggedRun]) -> list[Study]:
-    """Make the studies of runs: usually one for each benchmark and model.
-
-    If a system was run on several sets of items of a benchmark, or if several models judged its answers, there is a
-    study for each set of items with each judge. Studies and systems are in the order of their places in the plan; those
-    without a place come last, by time.
-    """
+    """Make the studies of runs: usually one for each benchmark and model."""
     together: dict[tuple[str, str | None], list[LoggedRun]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: (run.position is None, run.position or 0, run.created)):
         together[run.benchmark.name, run.model].append(run)
@@ -210,9 +196,8 @@ def _make_study(runs: Sequence[LoggedRun], data: str = "") -> Study:
 def _group_runs(runs: Sequence[LoggedRun]) -> tuple[list[Group], list[tuple[Group, Group]], list[str]]:
     """Group runs by system.
 
-    Returns:
-        Three lists. The first has the runs of each system. The second has the runs of each control, paired with the
-        runs of its system. A control whose system is unknown is in the first list, and the third list has a note on it.
+    Three lists. The first has the runs of each system. The second has the runs of each control, paired with the runs of
+    its system. A control whose system is unknown is in the first list, and the third list has a note on it.
     """
     roots: dict[str, Group] = defaultdict(list)
     for run in (run for run in runs if run.of is None):
@@ -254,12 +239,6 @@ def _make_system(group: Group, names: Counter[str], notes: list[str], of: str | 
     If several systems have the same label, the second and all further systems get a number. If several logs have the
     same seed, for example because the items were read from different places, the newest successful log is used. If no
     log is successful, the newest log is used.
-
-    Args:
-        group: the runs.
-        names: the number of systems with each label; this system is added.
-        notes: the notes of the study; notes about this system are added.
-        of: for a control, the label of its system; else None.
     """
     newest: dict[Any, LoggedRun] = {}
     for run in sorted(group, key=lambda run: (run.status == "success", run.created)):
@@ -294,11 +273,7 @@ def _first_round_controls(system: System, benchmark: Benchmark) -> list[System]:
 
 
 def _constant_controls(systems: Sequence[System], benchmark: Benchmark) -> list[System]:
-    """Two controls with a constant answer: the most frequent right label, and the label for open claims.
-
-    An open claim has too little evidence. If there is no label for open claims, or it is the most frequent right label,
-    there is only the first control. If the benchmark's answers are not labels or letters, there is none.
-    """
+    """Two controls with a constant answer: the most frequent right label, and the label for open claims."""
     if TASKS[benchmark.task].kind not in ("labels", "choice"):
         return []
     first = {id: observation for system in reversed(systems) for run in system.items for id, observation in run.items()}
@@ -313,6 +288,45 @@ def _constant_controls(systems: Sequence[System], benchmark: Benchmark) -> list[
         )
         for kind, name, label in given
     ]
+
+
+def first_round_majority(observation: Observation) -> str | None:
+    """The majority answer in the first round of a debate. Returns the answer; `ABSTAINED` if no speaker answered or the
+    majority answer is an abstention; None if the item is missing, or the debate has no answer turns.
+    """
+    if observation.outcome is None or not observation.answers:
+        return None
+    return observation.answers[0].answer
+
+
+def first_round_majority_is_useful(observations: Sequence[Observation]) -> bool:
+    """Whether the majority answer of the first round is a useful control: it can differ from the final answer.
+
+    It is useful if at least one debate had several speakers in its first round, and more than one round.
+    """
+    return any(len(observation.answers) > 1 and observation.answers[0].speakers > 1 for observation in observations)
+
+
+def label_prior(gold: Sequence[str]) -> str:
+    """The label that is right most often; in a tie, the alphabetically first.
+
+    On the same items, no other constant answer is right more often.
+    """
+    if not gold:
+        raise ValueError("there must be at least one label")
+    counts = Counter(gold)
+    return min(counts, key=lambda label: (-counts[label], label))
+
+
+def policy_labels(task: str) -> tuple[str | None, str | None]:
+    """A task's label for claims without enough evidence, and its label for true claims.
+
+    None stands for a label that the task does not have.
+    """
+    if TASKS[task].kind != "labels" or not TASKS[task].labels:
+        return None, None
+    labels = verdict_labels(make_task(task))
+    return labels.get("INCONCLUSIVE"), labels["SUPPORTED"]
 
 
 def with_outcome(observation: Observation, outcome: str | None, benchmark: Benchmark) -> Observation:
@@ -342,13 +356,10 @@ def common_items(first: System, second: System) -> list[str]:
 def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
     """The systems to compare, each with its baseline; [] if the study has no baseline.
 
-    Args:
-        study: the study with all systems.
-        against: the baseline. If it is a system's label, all other systems are compared with this system. If it is a
-            kind of control, each system is compared with its own control of that kind. A control with a constant answer
-            belongs to no system, so all other systems are compared with it. If the baseline is None, each system is
-            compared with each of its own controls. In addition, the measured systems that belong to no other system are
-            compared with the first of them.
+    The baseline ``against`` is a system's label, for all other systems; or a kind of control, for the control's own
+    system. A control with a constant answer belongs to no system, so all other systems are compared with it. Without a
+    baseline, each system is compared with each of its controls, and those that belong to no other system with the
+    first of them.
     """
     systems = study.systems
     named = [s for s in systems if s.label == against]
@@ -362,11 +373,7 @@ def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
 
 
 def check_baseline(studies: Sequence[Study], against: str | None) -> None:
-    """Refuse a baseline that is neither a system nor a kind of control in any study; None is accepted.
-
-    Raises:
-        UserError: no study has this baseline.
-    """
+    """Refuse a baseline that is neither a system nor a kind of control in any study; None is accepted."""
     known = dict.fromkeys(name for study in studies for s in study.systems for name in (s.label, s.control) if name)
     if against is not None and against not in known:
         raise UserError(f"There is no system or control {against!r}. {suggest(against, known)}", kind="invalid_setting")

@@ -25,15 +25,7 @@ PARTS = {"vote_share": "last votes", "answer_share": "answers of all rounds", "s
 def confidences_of(
     system: System, study: Study, part: str = CONFIDENCE
 ) -> tuple[list[float | None], list[bool | None]]:
-    """A system's confidence in the answer of each observation, and whether the answer was right, as two lists.
-
-    An abstention has no confidence (None). For a missing item, both values are None.
-
-    Args:
-        system: the system.
-        study: the system's study.
-        part: `CONFIDENCE` for the confidence in the result documents, or one of `PARTS`.
-    """
+    """A system's confidence in the answer of each observation, and whether the answer was right, as two lists."""
     observations = system.observations
     return [confidence_in(observation, part) if observation.outcome else None for observation in observations], [
         is_right(observation, study) for observation in observations
@@ -47,10 +39,7 @@ def confidence_in(observation: Observation, part: str) -> float | None:
 
 
 def confidence_kind(system: System) -> str:
-    """The most frequent kind of confidence in a system's documents.
-
-    If no document has a confidence: "none", with the most frequent reason.
-    """
+    """The most frequent kind of confidence in a system's documents."""
     documents = [observation.document for observation in system.answered if observation.document is not None]
     parts = Counter(next(iter(d["confidence_parts"] or {}), "") for d in documents if d["confidence"] is not None)
     if not parts:
@@ -61,10 +50,7 @@ def confidence_kind(system: System) -> str:
 
 
 def calibration_table(study: Study) -> Table | None:
-    """The calibration of each system's confidence and of the confidence's `PARTS`.
-
-    For a system without a confidence, the row states the reason.
-    """
+    """The calibration of each system's confidence and of the confidence's `PARTS`."""
     heads = [SYSTEM, Column("of", "confidence"), *columns("count", items="", without="without confidence", errors="")]
     heads += columns(
         "share", ece="ECE", ece_mass="ECE, equal mass", brier="Brier score", aurc="AURC", risk="share wrong"

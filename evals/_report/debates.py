@@ -15,8 +15,7 @@ from moot.evals._report.tables import Cell, Column, Table, columns, make_table
 from moot.evals._stats.calibration import ks_stability
 from moot.evals._stats.debate_measures import consistent_share, right_consistent_share
 from moot.evals._stats.estimates import mean_over_items
-from moot.evals._stats.item_scores import item_score
-from moot.evals._stats.metrics import citation_precision
+from moot.evals._stats.metrics import citation_precision, item_score
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.official import PAGE_MEASURES
 from moot.evals._stats.outcomes import UNUSABLE, Document, Score, mean_score
@@ -124,10 +123,7 @@ def _score_after(observation: Observation, number: int, study: Study) -> float |
 
 
 def consistency_table(study: Study) -> Table | None:
-    """The shares of debates that end in consensus, and in right consensus, for systems with several voters.
-
-    A consensus is right if the answer is right.
-    """
+    """The shares of debates that end in consensus, and in right consensus, for systems with several voters."""
     heads = [SYSTEM, *columns("count", items="", errors=""), *columns("share", cons="Cons", co2="Co2")]
     rows: list[list[Cell]] = []
     for system in study.measured:

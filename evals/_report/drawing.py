@@ -48,25 +48,22 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of a table's numbers, in three file formats.
-
-    Attributes:
-        key: the picture's name in file names.
-        table_key: the key of the table.
-        title: the picture's title.
-        alt: a description of the picture in words.
-        svg: the picture as SVG.
-        png: the picture as PNG.
-        pdf: the picture as PDF.
-    """
+    """A picture of a table's numbers, in three file formats."""
 
     key: str
+    """The picture's name in file names."""
     table_key: str
+    """The key of the table."""
     title: str
+    """The picture's title."""
     alt: str
+    """A description of the picture in words."""
     svg: str
+    """The picture as SVG."""
     png: bytes
+    """The picture as PNG."""
     pdf: bytes
+    """The picture as PDF."""
 
 
 # --- figures ----------------------------------------------------------------------------------------------------------
@@ -74,19 +71,7 @@ class Picture:
 
 @contextmanager
 def open_figure(key: str, height: float, width: float = WIDTH) -> Iterator[tuple[Any, list[bytes]]]:
-    """Context manager: yield a figure to draw on, and an empty list for its files.
-
-    When the context ends without an error, the files are added to the list: SVG, PNG, and PDF (with black instead of
-    grey).
-
-    Args:
-        key: the picture's key.
-        height: the height of the figure in inches.
-        width: the width of the figure in inches.
-
-    Raises:
-        UserError: matplotlib is not installed.
-    """
+    """Context manager: yield a figure to draw on, and an empty list for its files."""
     matplotlib = load_extra("matplotlib")
     figure_module = load_extra("matplotlib.figure")
     files: list[bytes] = []
@@ -139,13 +124,7 @@ def shorten(name: object, most: int = LONGEST_NAME) -> str:
 
 
 def line_style(i: int, *, hollow: bool = False, marker: int | None = None) -> dict[str, Any]:
-    """The style with the i-th colour and marker; after the last colour or marker, the first follows again.
-
-    Args:
-        i: the index, from 0.
-        hollow: whether only the marker's outline is drawn.
-        marker: the index of the marker, if it is not ``i``.
-    """
+    """The style with the i-th colour and marker; after the last colour or marker, the first follows again."""
     colour = COLOURS[i % len(COLOURS)]
     fill, sign = "none" if hollow else colour, MARKERS[(i if marker is None else marker) % len(MARKERS)]
     return {"marker": sign, "color": colour, "markerfacecolor": fill, "linestyle": "none"}
@@ -169,20 +148,14 @@ def draw_dots(axes: Any, values: Sequence[Interval | float | None], styles: Sequ
 
 
 def error_bars(intervals: Sequence[Interval]) -> list[list[float]]:
-    """The lengths of error bars below and above the values of intervals, as matplotlib reads them.
-
-    A length is 0 if the end of the interval is unknown.
-    """
+    """The lengths of error bars below and above the values of intervals, as matplotlib reads them."""
     known = [(i.value or 0.0, i.low, i.high) for i in intervals]
     below = [0.0 if low is None else max(0.0, value - low) for value, low, _ in known]
     return [below, [0.0 if high is None else max(0.0, high - value) for value, _, high in known]]
 
 
 def system_styles(table: Table) -> list[dict[str, Any]]:
-    """The style of each row of a table: a control has its system's colour, and a hollow marker for its kind.
-
-    If there are more systems than colours, markers distinguish the controls of systems with the same colour.
-    """
+    """The style of each row of a table: a control has its system's colour, and a hollow marker for its kind."""
     kinds_by_row: list[tuple[int, str | None]] = []  # for each row the index of its system, and the kind of control
     system, number = "", -1
     for name in table.column("system"):
@@ -201,10 +174,7 @@ def system_styles(table: Table) -> list[dict[str, Any]]:
 
 
 def set_scale(axes: Any, values: Sequence[float]) -> None:
-    """Set the scale of the x axis; ``values`` must not be empty.
-
-    It is logarithmic if all values are positive and the largest is over 20 times the smallest, else linear.
-    """
+    """Set the scale of the x axis; ``values`` must not be empty."""
     axes.xaxis.set_major_formatter("{x:,g}")
     if min(values) > 0 and max(values) > 20 * min(values):
         ticker = load_extra("matplotlib.ticker")
@@ -229,10 +199,7 @@ def by_system(table: Table) -> dict[str, list[dict[str, Any]]]:
 def draw_panels(
     key: str, table: Table, draw: Callable[[Any, Rows], None], x: str, y: str, height: float = 2.4
 ) -> list[bytes]:
-    """Draw a panel for each system, at most three side by side, and return the files of the figure.
-
-    All panels have the same y scale.
-    """
+    """Draw a panel for each system, at most three side by side, and return the files of the figure."""
     groups = by_system(table)
     n_columns = min(3, len(groups))
     n_rows = -(-len(groups) // 3)

@@ -40,12 +40,7 @@ NO_FINDINGS = Findings("", (), ())
 
 
 def findings_of(compared: TestsByStudy, family: Family) -> Findings:
-    """The findings from the tests of a report.
-
-    Args:
-        compared: studies, each with its tests.
-        family: which tests Holm's correction covers together.
-    """
+    """The findings from the tests of a report."""
     tested = [(study, comparison) for study, tests in compared for comparison in tests if comparison.p_holm is not None]
     significant = [
         (study, comparison)
@@ -62,10 +57,7 @@ def findings_of(compared: TestsByStudy, family: Family) -> Findings:
 
 
 def better_and_other(comparison: Comparison) -> tuple[str, str]:
-    """The labels of the better system and of the other system, by the difference that was tested.
-
-    If the difference is 0 or unknown, the baseline's label is first.
-    """
+    """The labels of the better system and of the other system, by the difference that was tested."""
     named = comparison.first.label, comparison.second.label
     return named if (comparison.difference.value or 0) > 0 else named[::-1]
 
@@ -249,11 +241,7 @@ def _missing_answers(compared: TestsByStudy) -> Iterator[tuple[str, str]]:
 
 
 def _reverses(study: Study, comparison: Comparison) -> bool:
-    """Whether a difference changes its sign or becomes 0 if missing answers count as wrong.
-
-    A system's answer to an item is missing if all runs of the system on the item failed. Items that only one of the two
-    systems has do not count.
-    """
+    """Whether a difference changes its sign or becomes 0 if missing answers count as wrong."""
     ids = common_items(comparison.first, comparison.second)
     ours, theirs = (
         sum(x or 0 for x in item_means(s, study.first_measure, ids)) for s in (comparison.first, comparison.second)

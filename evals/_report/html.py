@@ -34,11 +34,7 @@ LONGEST_LABEL = 30
 
 
 def html_page(report: Report) -> str:
-    """Render a report as an HTML page.
-
-    Raises:
-        UserError: Jinja2 is not installed.
-    """
+    """Render a report as an HTML page."""
     jinja = load_extra("jinja2")
     environment = jinja.Environment(
         autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True, keep_trailing_newline=True
@@ -101,12 +97,7 @@ class Scale:
 
 
 def make_scale(cells: Iterable[Any], *, zero: bool = False) -> Scale:
-    """Make a scale that includes the known ends of all intervals; without a known end, a scale whose ends are None.
-
-    Args:
-        cells: cells of a table; those that are no intervals are ignored.
-        zero: whether the scale also includes 0.
-    """
+    """Make a scale that includes the known ends of all intervals; without a known end, a scale whose ends are None."""
     ends = [end for cell in cells if isinstance(cell, Interval) for end in (cell.low, cell.high) if end is not None]
     if not ends:
         return Scale(None, None)
@@ -125,12 +116,7 @@ def best_scores(table: Table | None) -> dict[str, float | None]:
 
 
 def forest_rows(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
-    """The rows of the forest plot: for each study, its title and its paired differences by the first measure.
-
-    Each difference has the labels ``first`` and ``second`` of the two systems, the cells ``difference``, ``p`` and
-    ``p_holm``, and ``significant``. Studies without differences are left out. If the report has a single study, the
-    title is empty.
-    """
+    """The rows of the forest plot: for each study, its title and its paired differences by the first measure."""
     studies = []
     for section in report.sections:
         table = next((candidate for candidate in section.tables if candidate.key == "differences"), None)
@@ -160,11 +146,9 @@ def forest_rows(report: Report) -> list[tuple[str, list[dict[str, Any]]]]:
 
 def cost_chart(table: Table | None) -> dict[str, Any] | None:
     """The data of a chart of scores against costs in USD or, if the cost of some system is unknown, against tokens.
-
-    Returns:
-        The texts, positions and lines that the page's template draws; None if there is no table or no score, if neither
-        the costs of all systems nor the tokens of all systems are known, or if fewer than two systems have a score and,
-        in the chart's unit, a positive cost.
+    Returns the texts, positions and lines that the page's template draws; None if there is no table or no score, if
+    neither the costs of all systems nor the tokens of all systems are known, or if fewer than two systems have a score
+    and, in the chart's unit, a positive cost.
     """
     if table is None:
         return None
@@ -210,11 +194,7 @@ def _all_known(table: Table, key: str) -> bool:
 
 
 def _horizontal_scale(low: float, high: float, unit: str) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
-    """A function from a value to its horizontal position, and at most six ticks, each with its position and label.
-
-    Ticks are at 1, 2 or 5 times a power of ten. If no such value is on the axis, the ticks are at ``low`` and ``high``,
-    rounded to two significant digits. Each label begins with ``unit``.
-    """
+    """A function from a value to its horizontal position, and at most six ticks, each with its position and label."""
     start, end = log10(low) - 0.12, log10(high) + 0.12
 
     def x_position(x: float) -> float:
@@ -248,9 +228,6 @@ def place_labels(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
     If possible, a label overlaps no point and no other label. From a point on the front, the line of the front goes to
     the right and then up. So the first choices for the label of such a point are above on the left, and below.
-
-    Args:
-        points: for each point its ``name``, its position ``x`` and ``y``, and ``on``: whether it is on the front.
     """
     placed: list[dict[str, Any]] = []
     taken = [(p["x"] - 7, p["x"] + 7, p["y"] - 7, p["y"] + 7) for p in points]
@@ -290,13 +267,7 @@ def _is_free(box: Sequence[float], taken: Sequence[Sequence[float]]) -> bool:
 
 
 def _front_line(best: Sequence[tuple[float, float]]) -> str:
-    """The front as an SVG path.
-
-    The path goes from each point to the right, then up to the next point, and from the last point to the right edge.
-
-    Args:
-        best: the positions of the points on the front, from left to right; at least one.
-    """
+    """The front as an SVG path."""
     (x, y), *more = best
     return f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in more) + f"H{RIGHT}"
 

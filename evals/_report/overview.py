@@ -29,11 +29,7 @@ class Line:
 
 
 def first_measure_interval(system: System, study: Study, ids: frozenset[str]) -> Interval:
-    """A system's score on the items ``ids`` by the study's first measure, with its interval.
-
-    With a single run, the score is the share of items that are right by this measure, with Wilson's interval. With
-    several runs, it is the mean over runs, with the bootstrap's interval.
-    """
+    """A system's score on the items ``ids`` by the study's first measure, with its interval."""
     return (
         share_of_right_items(system, study, ids)
         if len(system.items) == 1
@@ -42,13 +38,7 @@ def first_measure_interval(system: System, study: Study, ids: frozenset[str]) ->
 
 
 def overview_lines(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]], list[Line]]:
-    """The columns and lines of the overview.
-
-    Returns:
-        Two lists. The first has an entry for each column: the title of its benchmark, and the number of compared items
-        in each study of the column. A benchmark has several columns if it was run on several sets of items or with
-        several judges: one for each set with each judge. The second list has a line for each system and model.
-    """
+    """The columns and lines of the overview."""
     places: dict[tuple[str, str], int] = {}
     counts: dict[int, list[int]] = {}
     lines: dict[tuple[str, str | None, str], Line] = {}
@@ -111,14 +101,7 @@ def _line_cells(line: Line, benchmarks: int, many_models: bool) -> list[Cell]:
 
 
 def average_cost(system: System, figure: str) -> float | None:
-    """The average tokens, calls, seconds or cost in USD of a system's items.
-
-    Items without an outcome and items whose figure is unknown do not count. None if no item counts.
-
-    Args:
-        system: the system.
-        figure: ``tokens``, ``calls``, ``seconds`` or ``cost``.
-    """
+    """The average tokens, calls, seconds or cost in USD of a system's items."""
     observations = system.answered
     if figure == "tokens":
         return average([observation.tokens for observation in observations])

@@ -31,14 +31,7 @@ from moot.evals._stats.significance import Interval
 
 
 def draw_pictures(tables: Mapping[str, Table]) -> list[Picture]:
-    """Draw the pictures of a study's tables.
-
-    Args:
-        tables: the tables by their keys; for some tables, there is no picture.
-
-    Raises:
-        UserError: matplotlib is not installed.
-    """
+    """Draw the pictures of a study's tables."""
     return [picture for key, draw in DRAW_FUNCTIONS.items() if key in tables and (picture := draw(tables)) is not None]
 
 
@@ -90,10 +83,7 @@ def draw_differences(tables: Mapping[str, Table]) -> Picture | None:
 
 
 def draw_front(tables: Mapping[str, Table]) -> Picture | None:
-    """Draw the score by the cost of an item or, if some system's cost is unknown, by the tokens of an item.
-
-    None if no system has both a known score and a known cost (or number of tokens).
-    """
+    """Draw the score by the cost of an item or, if some system's cost is unknown, by the tokens of an item."""
     table = tables["costs"]
     priced = table.has("cost") and None not in table.column("cost")
     by, unit = ("cost", "USD per item") if priced else ("tokens", "tokens per item")
@@ -184,10 +174,7 @@ def draw_rounds(tables: Mapping[str, Table]) -> Picture | None:
 
 
 def draw_trials(tables: Mapping[str, Table]) -> Picture | None:
-    """Draw novelty and reflection by round; None if the table has neither.
-
-    Solid lines are for the primary debate, dashed lines for the debate with switched sides.
-    """
+    """Draw novelty and reflection by round; None if the table has neither."""
     table = tables["trial_rounds"]
     groups = by_system(table)
     shown = [name for name in ("novelty", "reflection") if table.has(name)]

@@ -24,31 +24,28 @@ from moot.evals._stats.significance import Interval, wilson
 
 
 class PublishedFigure(NamedTuple):
-    """A figure of a paper.
-
-    Attributes:
-        source: the paper.
-        where: the table in the paper.
-        benchmark: the name of the benchmark in the catalogue.
-        graph: the graph that is moot's version of the paper's system.
-        model: the paper's name of the model.
-        measure: "first" for the benchmark's first measure, else the key of a measure.
-        value: the figure, in [0, 1].
-        n: the number of items that the figure is over.
-        low: the lower end of the interval; None if no interval is printed.
-        high: the upper end of the interval; None if no interval is printed.
-    """
+    """A figure of a paper."""
 
     source: str
+    """The paper."""
     where: str
+    """The table in the paper."""
     benchmark: str
+    """The name of the benchmark in the catalogue."""
     graph: str
+    """The graph that is moot's version of the paper's system."""
     model: str
+    """The paper's name of the model."""
     measure: str
+    """"first" for the benchmark's first measure, else the key of a measure."""
     value: float
+    """The figure, in [0, 1]."""
     n: int
+    """The number of items that the figure is over."""
     low: float | None = None
+    """The lower end of the interval; None if no interval is printed."""
     high: float | None = None
+    """The upper end of the interval; None if no interval is printed."""
 
 
 @lru_cache(maxsize=1)
@@ -63,9 +60,6 @@ def figure_interval(figure: PublishedFigure) -> tuple[Interval, str]:
 
     If the paper prints no interval, Wilson's interval is computed from the value and the number of items. For an F1,
     this is impossible. So the result for an F1 without a printed interval has no interval, and the text is "none".
-
-    Raises:
-        UserError: statsmodels is not installed.
     """
     if figure.low is not None and figure.high is not None:
         return Interval(figure.value, figure.low, figure.high, figure.n), "theirs, as printed"

@@ -67,10 +67,7 @@ def errors_table(study: Study) -> Table | None:
 
 
 def warnings_table(study: Study) -> Table | None:
-    """The number of items with each kind of warning, and the number of these warnings.
-
-    A warning is a problem that did not end the debate.
-    """
+    """The number of items with each kind of warning, and the number of these warnings."""
     heads = [SYSTEM, *columns("text", warning=""), *columns("count", items="", times="warnings")]
     rows: list[list[Cell]] = []
     for system in study.measured:
@@ -157,11 +154,7 @@ def _run_notes(study: Study) -> Iterator[str]:
 
 
 def unpriced_models(study: Study) -> list[str]:
-    """The models whose price seems to be unknown.
-
-    Only items with an outcome and with counted tokens are considered. A model is listed if it was called for at least
-    one of these items, and the cost of every such item is unknown.
-    """
+    """The models whose price seems to be unknown."""
     observations = [
         observation for system in study.measured for observation in system.answered if observation.tokens is not None
     ]

@@ -11,8 +11,7 @@ from moot.evals._report.comparison import Study, System
 from moot.evals._report.tables import Cell, Column, Nested, Table, columns, make_table
 from moot.evals._stats.clusters import by_group, clustered_wilson
 from moot.evals._stats.estimates import estimate, mean_over_items, run_means
-from moot.evals._stats.item_scores import item_score
-from moot.evals._stats.metrics import by_label
+from moot.evals._stats.metrics import by_label, item_score
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.outcomes import ABSTAINED, Score, majority_of_runs, mean_score, oracle_of_runs
 from moot.evals._stats.significance import RESAMPLES, Interval
@@ -127,13 +126,7 @@ def lowest_ceiling(systems: Sequence[System]) -> float | None:
 
 
 def share_of_right_items(system: System, study: Study, ids: Collection[str] | None = None) -> Interval:
-    """The share of right items in a single run, with Wilson's interval over groups.
-
-    Args:
-        system: a system with a single run.
-        study: the system's study.
-        ids: the ids of the items to use; by default all.
-    """
+    """The share of right items in a single run, with Wilson's interval over groups."""
     observations = [observation for observation in system.observations if ids is None or observation.id in ids]
     correct = [is_right(observation, study) for observation in observations]
     return clustered_wilson(
@@ -145,10 +138,7 @@ def share_of_right_items(system: System, study: Study, ids: Collection[str] | No
 
 
 def _labels_of(study: Study) -> list[str]:
-    """The labels of a study's task, then other right labels of its items.
-
-    Empty if the answers are not labels or letters.
-    """
+    """The labels of a study's task, then other right labels of its items."""
     task = TASKS[study.benchmark.task]
     if task.kind not in ("labels", "choice"):
         return []
@@ -158,10 +148,7 @@ def _labels_of(study: Study) -> list[str]:
 
 
 def confusion_table(study: Study) -> Table | None:
-    """The confusion matrix of each system: the number of items by right label and answer.
-
-    None if the answers are not labels or letters.
-    """
+    """The confusion matrix of each system: the number of items by right label and answer."""
     labels = _labels_of(study)
     heads = [SYSTEM, Column("right", "right label"), *columns("count", items="items")]
     heads += [Column(f"given_{n}", f"answered {label}", "count") for n, label in enumerate(labels, 1)]
@@ -301,11 +288,7 @@ def _score_and_cost(system: System, study: Study) -> ScoreAndCost:
 
 
 def cost_ratio_cells(control: System, system: System | None) -> list[Cell]:
-    """A control's tokens, USD and seconds divided by those of its system.
-
-    Each ratio is over the items on which both have an outcome and a known figure. Runs are paired by their seeds. If
-    ``system`` is None, the cells are empty.
-    """
+    """A control's tokens, USD and seconds divided by those of its system."""
     if system is None:
         return [""] * len(RATIOS)
     runs = {run.seed: items for run, items in zip(system.runs, system.items, strict=True)}
@@ -324,8 +307,6 @@ def cost_ratio_cells(control: System, system: System | None) -> list[Cell]:
 
 def ratio_of_sums(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
     """The sum of the first values divided by the sum of the second values, over pairs in which both are known.
-
-    None if the sum of the second values is 0, for example because there are no such pairs.
 
     >>> ratio_of_sums([(1, 2), (3, 2), (None, 9)])
     1.0
@@ -397,11 +378,7 @@ def _seed_cells(system: System, study: Study) -> list[Cell]:
 
 
 def majority_and_oracle(system: System, study: Study) -> tuple[Score, Score]:
-    """The score of the majority answers of the runs, and the score of an oracle.
-
-    The oracle chooses for each item a run that was right, if there is one. Items whose result depends on missing runs
-    are counted in ``missing``.
-    """
+    """The score of the majority answers of the runs, and the score of an oracle."""
     task = study.benchmark.task
     full_task = None if TASKS[task].kind == "choice" or task == "labels" else make_task(task)
 

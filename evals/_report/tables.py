@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from moot.core.files import escape_formula
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import Interval
 
 Kind = Literal["text", "count", "share", "signed", "p", "number", "ratio", "money", "variance"]
@@ -54,11 +53,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
 
     def column(self, key: str) -> list[Any]:
-        """The cells of a column.
-
-        Raises:
-            KeyError: there is no such column.
-        """
+        """The cells of a column."""
         places = {column.key: i for i, column in enumerate(self.columns)}
         return [row[places[key]] for row in self.rows]
 
@@ -135,29 +130,18 @@ def as_csv(table: Table) -> str:
 
     A text that a spreadsheet would treat as a formula gets a leading apostrophe.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    with_intervals = [any(isinstance(cell, Interval) for cell in table.column(column.key)) for column in table.columns]
-    writer.writerow(
-        name
-        for column, has_interval in zip(table.columns, with_intervals, strict=True)
-        for name in ([column.key, f"{column.key}_low", f"{column.key}_high"] if has_interval else [column.key])
-    )
-    for row in table.rows:
-        writer.writerow(
-            part
-            for cell, has_interval in zip(row, with_intervals, strict=True)
-            for part in _csv_cells(cell, has_interval)
-        )
-    return out.getvalue()
-
-
-def _csv_cells(cell: Cell, has_interval: bool) -> list[Any]:
-    if isinstance(cell, Interval):
-        return [cell.value, cell.low, cell.high]
-    text = cell.text if isinstance(cell, Nested) else cell
-    plain = escape_formula(text) if isinstance(text, str) else text
-    return [plain, None, None] if has_interval else [plain]
+    parts: dict[str, list[Any]] = {}
+    for column in table.columns:
+        cells = table.column(column.key)
+        values = [cell.value if isinstance(cell, Interval) else cell for cell in cells]
+        texts = [value.text if isinstance(value, Nested) else value for value in values]
+        parts[column.key] = [escape_formula(text) if isinstance(text, str) else text for text in texts]
+        if any(isinstance(cell, Interval) for cell in cells):
+            for end in ("low", "high"):
+                parts[f"{column.key}_{end}"] = [getattr(cell, end, None) for cell in cells]
+    # as objects, because whole numbers beside unknown ones would become floats
+    written: str = load_extra("pandas").DataFrame(parts, dtype=object).to_csv(index=False, lineterminator="\n")
+    return written
 
 
 def as_records(table: Table) -> dict[str, Any]:
@@ -179,14 +163,18 @@ def _json_value(cell: Cell) -> Any:
 
 def as_markdown(table: Table) -> str:
     """A table in Markdown, with its title as a heading and its caption below."""
+    aligned = ["right" if is_numeric(column) else "left" for column in table.columns]
     heads = [escape_markdown(column.title) for column in table.columns]
-    rules = ["---:" if is_numeric(column) else "---" for column in table.columns]
-    rows = [
-        [_markdown_cell(cell, column.kind) for cell, column in zip(row, table.columns, strict=True)]
-        for row in table.rows
-    ]
-    lines = [f"| {' | '.join(cells)} |" for cells in (heads, rules, *rows)]
-    return f"### {escape_markdown(table.title)}\n\n{chr(10).join(lines)}\n\n{escape_markdown(table.caption)}\n"
+    written = _shown_cells(table, _markdown_cell).to_markdown(
+        headers=heads, index=False, colalign=aligned, disable_numparse=True
+    )
+    return f"### {escape_markdown(table.title)}\n\n{written}\n\n{escape_markdown(table.caption)}\n"
+
+
+def _shown_cells(table: Table, text_of: Callable[[Cell, Kind], str]) -> Any:
+    """A data frame with a table's cells as texts."""
+    kinds = [column.kind for column in table.columns]
+    return load_extra("pandas").DataFrame([list(map(text_of, row, kinds)) for row in table.rows])
 
 
 def _markdown_cell(cell: Cell, kind: Kind) -> str:
@@ -216,19 +204,19 @@ WIDE_TABLE = 7
 
 def as_latex(table: Table, label: str) -> str:
     """A table with its caption in LaTeX, which needs the packages booktabs and, for wide tables, graphicx."""
-    alignment = "".join("r" if is_numeric(column) else "l" for column in table.columns)
-    heads = " & ".join(_escape_latex(column.title) for column in table.columns)
-    rows = [
-        " & ".join(_latex_cell(cell, column.kind) for cell, column in zip(row, table.columns, strict=True))
-        for row in table.rows
-    ]
-    lines = [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule", rf"{heads} \\", r"\midrule"]
-    lines += [*(rf"{row} \\" for row in rows), r"\bottomrule", r"\end{tabular}"]
+    style = _shown_cells(table, _latex_cell).style.hide(axis="index")
+    written = style.relabel_index([_escape_latex(column.title) for column in table.columns], axis="columns").to_latex(
+        column_format="".join("r" if is_numeric(column) else "l" for column in table.columns),
+        position="t",
+        position_float="centering",
+        hrules=True,
+        label=label,
+        caption=f"{_escape_latex(table.title)}. {_escape_latex(table.caption)}",
+    )
     if len(table.columns) >= WIDE_TABLE:
-        lines = [r"\resizebox{\textwidth}{!}{%", *lines[:-1], rf"{lines[-1]}}}"]
-    named = rf"\caption{{{_escape_latex(table.title)}. {_escape_latex(table.caption)}}}"
-    environment = [r"\begin{table}[t]", r"\centering", named, rf"\label{{{label}}}", *lines, r"\end{table}"]
-    return "\n".join(["% Needs the packages booktabs and graphicx.", *environment]) + "\n"
+        scaled = written.replace(r"\begin{tabular}", "\\resizebox{\\textwidth}{!}{%\n\\begin{tabular}")
+        written = scaled.replace(r"\end{tabular}", r"\end{tabular}}")
+    return f"% Needs the packages booktabs and graphicx.\n{written}"
 
 
 def _escape_latex(text: str) -> str:

@@ -8,11 +8,10 @@ from math import ceil, fsum, log2
 from operator import eq
 
 import numpy as np
-from moot.evals._report.comparison import Study, System, common_items, pairs_of
+from moot.evals._report.comparison import Study, System, common_items, pairs_of, policy_labels
 from moot.evals._report.scores import SYSTEM, TITLES, is_right, name_cell
 from moot.evals._report.tables import Cell, Column, Table, columns, make_table
 from moot.evals._stats.clusters import by_group
-from moot.evals._stats.derived import policy_labels
 from moot.evals._stats.estimates import clusters_of, difference, item_means
 from moot.evals._stats.measures import load_extra
 from moot.evals._stats.metrics import LabelScore, accuracy, macro_f1, under_policies
@@ -36,44 +35,29 @@ from moot.nodes._texts.task import TASKS
 
 @dataclass(frozen=True)
 class Comparison:
-    """A system and its baseline on the items that both have.
-
-    Attributes:
-        first: the system.
-        second: its baseline.
-        test: the test by the study's first measure.
-        detectable: the smallest difference that the test finds significant with a power of `POWER`; "none" if there is
-            no such difference; None if it cannot be computed.
-        p_holm: the p-value by Holm's correction; None if there is no p-value.
-        family: the number of tests that are corrected together.
-        difference: the system's score minus its baseline's, by the study's first measure.
-    """
+    """A system and its baseline on the items that both have."""
 
     first: System
+    """The system."""
     second: System
+    """Its baseline."""
     test: PairedTest
+    """The test by the study's first measure."""
     detectable: Cell
+    """The smallest difference that the test finds significant with a power of `POWER`; "none" if there is no such
+    difference; None if it cannot be computed."""
     p_holm: float | None
+    """The p-value by Holm's correction; None if there is no p-value."""
     family: int
+    """The number of tests that are corrected together."""
     difference: Interval
+    """The system's score minus its baseline's, by the study's first measure."""
 
 
 def comparisons_of(
     studies: Sequence[Study], against: str | None = None, family: Family = "report"
 ) -> list[list[Comparison]]:
-    """Make every test of each study, with Holm's correction.
-
-    Detectable differences are for a p-value of at most `ALPHA` / the number of tests in the family, which is Holm's
-    limit for the smallest p-value. Tests without a p-value do not count.
-
-    Args:
-        studies: the studies of a report.
-        against: the baseline, as for `pairs_of`.
-        family: the tests that are corrected together: all tests of the report, or those of each study.
-
-    Returns:
-        For each study, its comparisons.
-    """
+    """Make every test of each study, with Holm's correction."""
     tested = [[paired_test(study, *pair) for pair in pairs_of(study, against)] for study in studies]
     families = [[p for tests in tested for p in tests]] if family == "report" else tested
     adjusted = iter([p for tests in families for p in holm([test.p for test in tests])])
@@ -93,15 +77,7 @@ def comparisons_of(
 def differences_table(
     study: Study, against: str | None = None, compared: Sequence[Comparison] | None = None, family: str = ""
 ) -> Table | None:
-    """The difference between each system and its baseline, over the items that both have; None without a baseline.
-
-    Args:
-        study: the study with the systems.
-        against: the baseline, as for `pairs_of`.
-        compared: the study's comparisons from `comparisons_of`; by default only the study's own tests are corrected
-            together.
-        family: a description of the tests that are corrected together, for the caption.
-    """
+    """The difference between each system and its baseline, over the items that both have; None without a baseline."""
     names = [study.first_measure, *([study.second_measure] if study.second_measure else [])]
     second_measures = names[1:]
     tests = comparisons_of([study], against)[0] if compared is None else compared
@@ -167,12 +143,7 @@ def _can_use_mcnemar(first: System, second: System, ids: Sequence[str]) -> bool:
 
 
 def detectable_by_test(study: Study, first: System, second: System, test: PairedTest, alpha: float = ALPHA) -> Cell:
-    """The smallest difference that the test of two systems finds significant with a power of `POWER`.
-
-    Returns:
-        As `mcnemar_detectable_difference` or `flips_detectable_difference`, depending on the test; None if the test has
-        no p-value.
-    """
+    """The smallest difference that the test of two systems finds significant with a power of `POWER`."""
     if test.p is None:
         return None
     ids = common_items(first, second)
@@ -188,8 +159,7 @@ def mcnemar_detectable_difference(test: PairedTest, alpha: float = ALPHA) -> Cel
 
     The share of discordant items is the observed share or, if that is smaller than the difference, the difference.
 
-    Returns:
-        "none" if no difference reaches this power; None if there is no item.
+    "none" if no difference reaches this power; None if there is no item.
     """
     if not test.n:
         return None
@@ -211,13 +181,6 @@ def flips_detectable_difference(groups: Sequence[Sequence[float]], alpha: float 
     The differences of groups keep their observed sizes, and each favours the better system with the same probability.
     If so few groups differ that the test could not be significant, more groups differ by the mean size, all in favour
     of the better system. If no group differs, this size is the largest possible: all items of a group.
-
-    Args:
-        groups: the differences of each group's items, in [-1, 1]; at least one item.
-        alpha: the level of significance.
-
-    Returns:
-        "none" if there are so few groups that the test is not even significant if all of them favour one system.
     """
     n, needed = sum(map(len, groups)), ceil(1 - log2(alpha))
     if len(groups) < needed:
@@ -282,13 +245,7 @@ def policies_table(study: Study) -> Table | None:
 
 
 def accuracy_bounds(gold: Sequence[str], outcomes: Sequence[str | None], not_run: int = 0) -> tuple[float, float]:
-    """The accuracy if all missing items were wrong, and if all were right, in [0, 1]; abstentions are not right.
-
-    Args:
-        gold: the right label of each item; at least one item.
-        outcomes: the outcome of each item, in the same order; None is missing.
-        not_run: the number of further missing items.
-    """
+    """The accuracy if all missing items were wrong, and if all were right, in [0, 1]; abstentions are not right."""
     right, total = sum(map(eq, gold, outcomes)), len(gold) + not_run
     return right / total, (right + outcomes.count(None) + not_run) / total
 

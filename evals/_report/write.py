@@ -40,17 +40,7 @@ from moot.nodes._models.prices import cost_of, read_prices
 
 
 def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path | None = None) -> Report:
-    """Compare the systems in logs. Blocking.
-
-    Args:
-        paths: logs and folders of logs.
-        against: the baseline, as for `moot.evals._report.comparison.pairs_of`.
-        prices: a file of prices that override moot's own prices; None: as for `read_prices`.
-
-    Raises:
-        UserError: as `moot.evals._runs.logs.read_runs` and `check_baseline`; or the file of prices is not valid, or a
-            package is missing.
-    """
+    """Compare the systems in logs. Blocking."""
     table_of_prices = read_prices(prices)
     runs, notes = read_runs(paths, lambda calls: cost_of(calls, table_of_prices))
     studies = studies_of(runs)
@@ -66,12 +56,7 @@ def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path |
 
 
 def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
-    """Which tests Holm's correction covers together, from the runs' plans.
-
-    Returns:
-        The family, its description for captions, and a list of notes: one note if the plans do not all state the same
-        family, else none.
-    """
+    """Which tests Holm's correction covers together, from the runs' plans."""
     stated = {run.family for run in runs}
     benchmark_tests = "those of this benchmark and model"
     if stated == {"benchmark"}:
@@ -106,11 +91,7 @@ def _make_section(number: int, study: Study, tests: Sequence[Comparison], family
 
 
 def with_pictures(section: Section) -> Section:
-    """A copy of a section with its pictures, which are drawn from its tables.
-
-    Raises:
-        UserError: matplotlib is not installed.
-    """
+    """A copy of a section with its pictures, which are drawn from its tables."""
     drawn = tuple(draw_pictures({table.key: table for table in section.tables}))
     return Section(**{**vars(section), "pictures": drawn})
 
@@ -148,11 +129,7 @@ def as_document(report: Report) -> dict[str, Any]:
 
 
 def create_folders(folder: Path) -> None:
-    """Create the folder for a report, and its subfolders.
-
-    Raises:
-        UserError: a folder cannot be created.
-    """
+    """Create the folder for a report, and its subfolders."""
     try:
         for part in (folder, folder / "tables", folder / "pictures"):
             part.mkdir(parents=True, exist_ok=True)
@@ -161,15 +138,7 @@ def create_folders(folder: Path) -> None:
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
-    """Write ``report.md``, ``report.html``, tables as CSV and LaTeX files, and pictures as SVG, PNG and PDF files.
-
-    Returns:
-        The paths of ``report.md`` and ``report.html``.
-
-    Raises:
-        UserError: a package is missing, or a folder or a file cannot be written.
-        WorldError: the disk is full or fails.
-    """
+    """Write ``report.md``, ``report.html``, tables as CSV and LaTeX files, and pictures as SVG, PNG and PDF files."""
     create_folders(folder)
     sections = tuple(map(with_pictures, report.sections))
     report = replace(report, sections=sections)

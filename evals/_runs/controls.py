@@ -13,7 +13,7 @@ If a debate has no outcome on a sample, this sample is missing data for the deba
 a sample, in the unit of the budget, is unknown or 0, the sample is missing data for the self-consistency controls.
 
 A retrieval variant is the debate's system with another setting of retrieval. Further controls are derived from logs,
-and need no call (`moot.evals._stats.derived`).
+and need no call (`moot.evals._report.comparison`).
 """
 
 from __future__ import annotations
@@ -79,10 +79,7 @@ def is_debate(system: type[Settings]) -> bool:
 
 
 def controls_of(system: type[Settings], settings: Mapping[str, Any]) -> list[Control]:
-    """The names of a system's controls; none if the system is not a debate.
-
-    Controls that read evidence are included only if the debate retrieves evidence.
-    """
+    """The names of a system's controls; none if the system is not a debate."""
     if not is_debate(system):
         return []
     searches = settings.get("retrieval") != "none" and settings.get("sources", True)
@@ -111,21 +108,7 @@ def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> d
 
 @solver(name="control")
 def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "tokens", **settings: Any) -> Solver:
-    """The solver of a control, for a debate that has already run on the same samples.
-
-    Args:
-        name: the control's name.
-        logs: the folder with the debate's log.
-        of: the key of the debate's log (`moot.evals._runs.run_plan.log_key`).
-        run: as for `moot.evals._runs.solver.debate`.
-        equal: the unit of the budget (tokens, usd or calls); only for controls whose budget is the debate's cost.
-        settings: settings of the control's graph.
-
-    Raises:
-        KeyError: there is no control of this name.
-        UserError: a setting is unknown, a value is out of its range, there is no log of the debate, or a log or prices
-            cannot be read.
-    """
+    """The solver of a control, for a debate that has already run on the same samples."""
     matched = CONTROLS[name]
     system = load_graph(matched.graph)
     checked_settings(system.settings, settings, matched.graph)

@@ -29,11 +29,7 @@ OUTPUTS = ("answer", "raw_verdict", "confidence", "stop_reason", "rounds", "dept
 
 
 def experiment_of(path: Path) -> dict[str, Any]:
-    """Convert a log to an experiment in LangSmith's format, with a row for each sample. Blocking.
-
-    Raises:
-        UserError: the file cannot be read as a log, or the log has no sample.
-    """
+    """Convert a log to an experiment in LangSmith's format, with a row for each sample. Blocking."""
     try:
         log = read_eval_log(str(path), header_only=True)
         metadata = moot_metadata(log)
@@ -87,12 +83,7 @@ def sample_scores(sample: EvalSample) -> Iterator[tuple[str, float, str | None]]
 
 
 def send_experiment(experiment: Mapping[str, Any]) -> dict[str, Any]:
-    """Send an experiment and return LangSmith's reply. Blocking.
-
-    Raises:
-        UserError: LangSmith refuses the key.
-        WorldError: the experiment could not be sent.
-    """
+    """Send an experiment and return LangSmith's reply. Blocking."""
     client = langsmith.Client(auto_batch_tracing=False)
     try:
         body = json.dumps(experiment).encode()

@@ -7,8 +7,7 @@ models is also a model of Inspect: ``--model moot/openai:gpt-4o-mini``, ``--mode
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -22,12 +21,11 @@ from inspect_ai.model import (
     ModelAPI,
     ModelOutput,
     ModelUsage,
+    get_model,
+    model_roles,
     modelapi,
 )
-from inspect_ai.model import _assistant_internal as clients
 from inspect_ai.model._model import (
-    active_model,
-    model_roles,
     model_usage_context_var,
     role_usage_context_var,
     sample_model_usage_context_var,
@@ -59,32 +57,13 @@ NO_OPTIONS = GenerateConfig()
 an event."""
 
 
-@contextmanager
-def without_inspects_clients() -> Iterator[None]:
-    """Within this context, Inspect does not import the packages of its own clients, which saves two seconds."""
-    before = clients._HAS_OPENAI, clients._HAS_ANTHROPIC
-    clients._HAS_OPENAI = clients._HAS_ANTHROPIC = False
-    try:
-        yield
-    finally:
-        clients._HAS_OPENAI, clients._HAS_ANTHROPIC = before
-
-
 class MootModel(ModelAPI):
     """One of moot's models as an Inspect model, for example for the graders of other tasks."""
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
-        """Make one call, without tools. The config's options other than `SHARED_OPTIONS` are ignored.
-
-        The output is empty if the reply cannot be used.
-
-        Raises:
-            UserError: there are tools, the model cannot be called with these options, or the call failed for a cause
-                that the caller can correct, such as a wrong key.
-            WorldError: the call failed for another cause.
-        """
+        """Make one call, without tools. The config's options other than `SHARED_OPTIONS` are ignored."""
         if tools:
             raise UserError("Moot's models do not accept Inspect's tools.", kind="invalid_setting")
         options: dict[str, Any] = {key: v for key in SHARED_OPTIONS if (v := getattr(config, key)) is not None}
@@ -107,21 +86,12 @@ def moot_models() -> type[ModelAPI]:
 
 
 def add_inspect_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Add Inspect's models and options to a debate's settings; ``--model none`` adds no model.
-
-    Args:
-        settings: the settings that differ from the defaults.
-
-    Raises:
-        UserError: Inspect and the settings have different values for a model or an option; or as `moot_name`.
-    """
-    model = active_model()
-    name = None if model is None else moot_name(model)
+    """Add Inspect's models and options to a debate's settings; ``--model none`` adds no model."""
+    model = get_model()
+    name = moot_name(model)
     roles = {role: moot_name(role_model) for role, role_model in model_roles().items() if role != GRADER}
     given: dict[str, Any] = {} if name is None else {"model": name}
-    given |= (
-        {} if model is None else {key: v for key in SHARED_OPTIONS if (v := getattr(model.config, key)) is not None}
-    )
+    given |= {key: v for key in SHARED_OPTIONS if (v := getattr(model.config, key)) is not None}
     for key, value in given.items():
         option = f"--{key.replace('_', '-')}"
         check_same(f"{key} (option {option})", value, f"the debate's {key} (-S {key}=)", settings.get(key, value))
@@ -134,11 +104,7 @@ def add_inspect_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose_grader(model: str | None) -> str | None:
-    """The model that judges answers: ``model``, or Inspect's model for the role ``grader``; None if both are missing.
-
-    Raises:
-        UserError: the two models differ; or as `moot_name`.
-    """
+    """The model that judges answers: ``model``, or Inspect's for the role ``grader``; None if both are missing."""
     given = moot_name(grader) if (grader := model_roles().get(GRADER)) else None
     if model and given:
         check_same(f"model role {GRADER} (option --model-role)", given, "the task's judge (-T judge=)", model)
@@ -146,17 +112,7 @@ def choose_grader(model: str | None) -> str | None:
 
 
 def check_same(theirs: str, value: Any, ours: str, other: Any) -> None:
-    """Check that Inspect and the debate have the same value for a setting.
-
-    Args:
-        theirs: Inspect's name of the setting, for the error.
-        value: Inspect's value.
-        ours: moot's name of the setting, for the error.
-        other: the debate's value.
-
-    Raises:
-        UserError: the values differ.
-    """
+    """Check that Inspect and the debate have the same value for a setting."""
     if value != other:
         raise UserError(
             f"Inspect's {theirs} is {value}, but {ours} is {other}: set only one of them.", kind="invalid_setting"
@@ -164,12 +120,7 @@ def check_same(theirs: str, value: Any, ours: str, other: Any) -> None:
 
 
 def moot_name(model: Model | list[Model]) -> str | None:
-    """Moot's name for a model of Inspect, as provider:name; None for Inspect's model ``none``.
-
-    Raises:
-        UserError: there are several models, moot cannot call the model, or Inspect's address of the model differs from
-            moot's; or as `find_endpoint`.
-    """
+    """Moot's name for a model of Inspect, as provider:name; None for Inspect's model ``none``."""
     if isinstance(model, list):
         raise UserError("Name one model for each of Inspect's roles.", kind="invalid_setting")
     provider, _, name = str(model).partition("/")
@@ -226,9 +177,9 @@ def join_lines(lines: Sequence[Line]) -> str:
 def report_calls(calls: Sequence[Mapping[str, Any]]) -> None:
     """Report a finished debate's calls to Inspect: a model event for each, and the usage of models and roles.
 
-    The events contain no prompts and no replies: prompts are in LangSmith, and the sample's messages
-    show the turns. Calls with a stored reply, with a shared reply, or with tokens that the endpoint did not
-    count are not part of the usage.
+    The events contain no prompts and no replies: prompts are in LangSmith, and the sample's messages show the turns.
+    Calls with a stored reply, with a shared reply, or with tokens that the endpoint did not count are not part of the
+    usage.
     """
     used: dict[tuple[str, bool], list[ModelUsage]] = {}
     for call in calls:

@@ -77,11 +77,7 @@ class Header:
 
 
 def find_logs(paths: Sequence[Path]) -> list[Path]:
-    """All log files, each once: the named files, and the logs at any depth in the named folders.
-
-    Raises:
-        UserError: a path does not exist.
-    """
+    """All log files, each once: the named files, and the logs at any depth in the named folders."""
     found: dict[Path, Path] = {}
     for path in paths:
         if not path.exists():
@@ -92,11 +88,7 @@ def find_logs(paths: Sequence[Path]) -> list[Path]:
 
 
 def read_headers(files: Sequence[Path]) -> tuple[list[Header], list[str]]:
-    """The logs of debate systems on moot's benchmarks, without their samples, and notes about the other files.
-
-    Raises:
-        UserError: Inspect is not installed.
-    """
+    """The logs of debate systems on moot's benchmarks, without their samples, and notes about the other files."""
     headers, notes = [], []
     read = load_extra("inspect_ai.log").read_eval_log
     for file in files:
@@ -118,11 +110,7 @@ def read_headers(files: Sequence[Path]) -> tuple[list[Header], list[str]]:
 
 
 def without_superseded(headers: Sequence[Header]) -> tuple[list[Header], list[str]]:
-    """Keep one log of each identity, and make notes about the others.
-
-    The newest log that succeeded is kept. If no log succeeded, the log with the most samples is kept; in a tie, the
-    newest.
-    """
+    """Keep one log of each identity, and make notes about the others."""
     groups: dict[str, list[Header]] = {}
     for header in headers:
         groups.setdefault(header.identity, []).append(header)

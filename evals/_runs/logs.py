@@ -40,77 +40,63 @@ PARTS_NOT_READ = {"events", "messages", "attachments"}
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """The contents of one log: one run of a system on a benchmark.
-
-    Attributes:
-        file: the log's name.
-        benchmark: the benchmark that the items belong to.
-        system: the system's label.
-        graph: the system's graph; empty if the log does not name it.
-        model: the system's model; None if no single model was set, or if the log does not name the model.
-        seed: the seed of the run; None if no seed was set.
-        control: the name of the control, retrieval variant or attack, if the system is one of these; else None.
-        of: the label of the system that the control belongs to; None without ``control``.
-        key: the key of the log, which identifies the system, its settings and its data; None if the log has no key.
-        of_key: for a control or an attack, the key of the log of the original system; else None.
-        position: the system's place in the plan; for a control, the place of its system; None if the log has none.
-        settings: the system's settings.
-        equal: the unit of the budget that the control shares with its system; None if they share no budget, or if the
-            log does not name the unit.
-        status: Inspect's status: success, error, cancelled or started.
-        created: the date and time of the log's creation, in ISO format.
-        items: a digest of the benchmark's items; empty if the task has no version.
-        data: the name of the items' file; empty if the log does not name it.
-        judge: the model that judged free-text answers; None if there was no judge.
-        planned_count: the number of items that were planned; if the log does not list them, the number of
-            observations.
-        observations: an observation of each item that was run.
-        notes: notes about the run, for the reader of a report.
-        versions: the versions of moot, of Inspect and of other packages that the log names.
-        parts: everything that the system depended on besides its settings (`moot.evals._identity.parts`).
-        ceiling: the best possible accuracy, if some items ask the same question but have different right answers; else
-            None.
-        family: the plan's family of tests (`moot.evals._stats.significance.Family`); empty if it is unknown.
-    """
+    """The contents of one log: one run of a system on a benchmark."""
 
     file: str
+    """The log's name."""
     benchmark: Benchmark
+    """The benchmark that the items belong to."""
     system: str
+    """The system's label."""
     graph: str
+    """The system's graph; empty if the log does not name it."""
     model: str | None
+    """The system's model; None if no single model was set, or if the log does not name the model."""
     seed: int | None
+    """The seed of the run; None if no seed was set."""
     control: str | None
+    """The name of the control, retrieval variant or attack, if the system is one of these; else None."""
     of: str | None
+    """The label of the system that the control belongs to; None without ``control``."""
     key: str | None
+    """The key of the log, which identifies the system, its settings and its data; None if the log has no key."""
     of_key: str | None
+    """For a control or an attack, the key of the log of the original system; else None."""
     position: int | None
+    """The system's place in the plan; for a control, the place of its system; None if the log has none."""
     settings: Mapping[str, Any]
+    """The system's settings."""
     status: str
+    """Inspect's status: success, error, cancelled or started."""
     created: str
+    """The date and time of the log's creation, in ISO format."""
     items: str
+    """A digest of the benchmark's items; empty if the task has no version."""
     data: str
+    """The name of the items' file; empty if the log does not name it."""
     judge: str | None
+    """The model that judged free-text answers; None if there was no judge."""
     planned_count: int
+    """The number of items that were planned; if the log does not list them, the number of observations."""
     observations: tuple[Observation, ...] = ()
+    """An observation of each item that was run."""
     notes: tuple[str, ...] = ()
+    """Notes about the run, for the reader of a report."""
     versions: str = ""
+    """The versions of moot, of Inspect and of other packages that the log names."""
     equal: str | None = None
+    """The unit of the budget that the control shares with its system; None if they share no budget, or if the log does
+    not name the unit."""
     parts: Mapping[str, Any] = field(default_factory=dict)
+    """Everything that the system depended on besides its settings (`moot.evals._runs.identity`)."""
     family: str = ""
+    """The plan's family of tests (`moot.evals._stats.significance.Family`); empty if it is unknown."""
     ceiling: float | None = None
+    """The best possible accuracy, if some items ask the same question but have different right answers; else None."""
 
 
 def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[LoggedRun], list[str]]:
-    """Read all usable logs that are not superseded, and make notes about the other files. Blocking.
-
-    Args:
-        paths: logs, and folders with logs at any depth.
-        cost_of: computes the cost of calls.
-
-    Raises:
-        UserError: a path does not exist, Inspect is not installed, no log is usable, or the samples of a log are not in
-            moot's format.
-    """
+    """Read all usable logs that are not superseded, and make notes about the other files. Blocking."""
     headers, notes = read_headers(find_logs(paths))
     headers, left_out = without_superseded(headers)
     notes += left_out
@@ -128,14 +114,7 @@ def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[LoggedRun], 
 
 
 def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
-    """Read a log with all its samples.
-
-    If the settings are not in the log's metadata, they are taken from the first result document. If the system's label
-    is not in the metadata, the label is the name of the graph in this document.
-
-    Raises:
-        UserError: the samples are not in moot's format.
-    """
+    """Read a log with all its samples."""
     spec, metadata = header.log.eval, header.metadata
     benchmark = load_benchmark(metadata["benchmark"])
     found, repeated, first = _observations(header, benchmark, cost_of)
@@ -183,11 +162,7 @@ def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
 def _observations(
     header: Header, benchmark: Benchmark, cost_of: CostOf
 ) -> tuple[dict[str, Observation], int, Document]:
-    """One observation of each item, the number of further samples of the same items, and the first result document.
-
-    Raises:
-        UserError: a sample is not in moot's format.
-    """
+    """One observation of each item, the number of further samples of the same items, and the first result document."""
     observations: dict[str, Observation] = {}
     first: Document = {}
     repeated, place = 0, ""
@@ -245,11 +220,7 @@ def damaged_error(place: str, error: Exception) -> UserError:
 
 
 def checked_document(found: Any, names: Sequence[str]) -> Document:
-    """Check the fields ``names`` of a result document, and return only these fields.
-
-    Raises:
-        LookupError, TypeError, ValueError: a field is missing, or cannot be converted to its type.
-    """
+    """Check the fields ``names`` of a result document, and return only these fields."""
     return {name: _type_adapter(name).validate_python(found[name]) for name in names}
 
 

@@ -164,10 +164,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A key that identifies this cell by its fields, except for the labels and the position.
-
-        `moot.evals._runs.run_plan.log_key` adds all else that affects the run.
-        """
+        """A key that identifies this cell by its fields, except for the labels and the position."""
         identity: list[Any] = [
             self.graph,
             self.settings,
@@ -249,13 +246,7 @@ def make_plan(given: Mapping[str, Any], where: str = "", folder: Path | None = N
 
 
 def make_cells(plan: Plan) -> list[Cell]:
-    """All cells of a plan: the systems first, then retrieval variants, controls, and systems under attack.
-
-    Raises:
-        UserError: as `make_cell`; a setting in the plan is not a setting of any graph; two systems are the same or have
-            the same label; a benchmark has two files; a system with controls names models only for single roles; a
-            control with a budget in USD has a model without a price; or prices cannot be read.
-    """
+    """All cells of a plan: the systems first, then retrieval variants, controls, and systems under attack."""
     known = {key for system in plan.graphs for key in load_graph(system.graph).settings.model_fields}
     if unknown := sorted(set(plan.settings) - known):
         raise UserError(f"None of the graphs has a setting {unknown[0]!r}.", kind="invalid_setting")
@@ -288,11 +279,7 @@ def make_cells(plan: Plan) -> list[Cell]:
 
 
 def _check_unambiguous(cells: Sequence[Cell]) -> None:
-    """Check that each label belongs to one system, and that each benchmark has one file.
-
-    Raises:
-        UserError: two systems have the same label, or a benchmark has two files.
-    """
+    """Check that each label belongs to one system, and that each benchmark has one file."""
     for kind, part in (("systems called", "system"), ("files of the benchmark", "task")):
         groups: dict[str, set[str]] = {}
         for cell in cells:
@@ -314,10 +301,6 @@ def make_cell(plan: Plan, task: PlannedBenchmark, system: System, model: str | N
 
     The plan's settings are overridden by ``model`` and ``seed``, and these by the system's own settings. Settings of
     the plan that the graph does not have are left out.
-
-    Raises:
-        UserError: the graph or a setting is unknown; a value is out of its range; or the plan sets `sources`, but
-            each of the system's speakers has its own source, and no setting of the plan or system lists the speakers.
     """
     settings_type = load_graph(system.graph).settings
     speakers = "sources" in plan.settings and setting_with_sources(settings_type)
@@ -341,10 +324,7 @@ def make_cell(plan: Plan, task: PlannedBenchmark, system: System, model: str | N
 
 
 def setting_with_sources(settings_type: type[Settings]) -> str | None:
-    """The name of the setting that lists speakers, if the listed speakers have their own sources.
-
-    None if there is no such setting, or if the system has the setting `sources`.
-    """
+    """The name of the setting that lists speakers, if the listed speakers have their own sources."""
     defaults = {} if "sources" in settings_type.model_fields else settings_type().model_dump(mode="json")
     return next(
         (

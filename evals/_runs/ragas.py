@@ -73,23 +73,8 @@ MOST_FAILURES = 10
 async def ragas_faithfulness(
     claim: str, rationale: str, evidence_texts: Sequence[str], llm: InstructorBaseRagasLLM
 ) -> float:
-    """Compute RAGAS's faithfulness: supported statements / statements (Tool-MAD, second version, section III).
-
-    One call lists the statements of the rationale, and another call judges them.
-
-    Args:
-        claim: the claim that the rationale is about.
-        rationale: the reasons of an answer.
-        evidence_texts: the evidence that the answer was written from, one text for each piece.
-        llm: RAGAS's model, made by ``ragas.llms.llm_factory`` with an asynchronous client.
-
-    Returns:
-        A share in [0, 1]; NaN if the model lists no statement or gives no verdict.
-
-    Raises:
-        UserError: ragas is not installed.
-        ValueError: claim, rationale or evidence is empty; or ``llm`` is not a model of RAGAS.
-        Exception: any other error that ragas or the model's client raises, unchanged.
+    """Compute RAGAS's faithfulness: supported statements / statements (Tool-MAD, second version, section III). Returns
+    a share in [0, 1]; NaN if the model lists no statement or gives no verdict.
     """
     check_installed()
     from ragas.metrics.collections import Faithfulness
@@ -102,26 +87,8 @@ async def ragas_faithfulness(
 async def ragas_answer_relevance(
     claim: str, answer: str, llm: InstructorBaseRagasLLM, encoder: Encoder, n: int = 3
 ) -> float:
-    """Compute RAGAS's answer relevancy: the mean cosine of the claim and n questions (Tool-MAD, section III).
-
-    In n successive calls, the model writes questions that the answer could be an answer to, one in each call.
-
-    Args:
-        claim: the claim or question.
-        answer: the answer with its reasons.
-        llm: RAGAS's model, made by ``ragas.llms.llm_factory`` with an asynchronous client.
-        encoder: any of moot's encoders (e in the formula).
-        n: the number of questions.
-
-    Returns:
-        The mean of the cosines, in [-1, 1]; empty questions are left out. 0 if the model writes no question at all, or
-        calls the answer noncommittal in every call that writes a question. NaN if a vector is zero.
-
-    Raises:
-        UserError: ragas is not installed; or the encoder cannot be used, for example because its key is missing.
-        WorldError: the encoder's endpoint failed.
-        ValueError: claim or answer is empty; or ``llm`` is not a model of RAGAS.
-        Exception: any other error that ragas or the model's client raises, unchanged.
+    """Compute RAGAS's answer relevancy: the mean cosine of the claim and n questions (Tool-MAD, section III). NaN if a
+    vector is zero.
     """
     check_installed()
     from ragas.metrics.collections import AnswerRelevancy
@@ -153,32 +120,29 @@ def _wrap_encoder(encoder: Encoder) -> BaseRagasEmbedding:
 
 @dataclass(frozen=True)
 class AnsweredSample:
-    """A sample's verdict as input for RAGAS.
-
-    Attributes:
-        system: the system's label, or the name of its graph if there is no label.
-        benchmark: the name of the benchmark; empty for a result document outside a log.
-        model: the system's model; None if there are several, or if it is unknown.
-        seed: the seed of the run; None if no seed was set, or if it is unknown.
-        file: the name of the file that the sample was read from.
-        id: the item's id; for a result document outside a log, the file's name without its ending.
-        claim: the claim or question; empty if there is no result document.
-        response: the verdict's answer with its reasons; empty if there is no verdict.
-        contexts: the texts of the evidence that was shown in the turns on which the verdict is based; empty if there
-            is no verdict.
-        fault: why there is no verdict; empty if there is one.
-    """
+    """A sample's verdict as input for RAGAS."""
 
     system: str
+    """The system's label, or the name of its graph if there is no label."""
     benchmark: str
+    """The name of the benchmark; empty for a result document outside a log."""
     model: str | None
+    """The system's model; None if there are several, or if it is unknown."""
     seed: int | None
+    """The seed of the run; None if no seed was set, or if it is unknown."""
     file: str
+    """The name of the file that the sample was read from."""
     id: str
+    """The item's id; for a result document outside a log, the file's name without its ending."""
     claim: str
+    """The claim or question; empty if there is no result document."""
     response: str
+    """The verdict's answer with its reasons; empty if there is no verdict."""
     contexts: tuple[str, ...]
+    """The texts of the evidence that was shown in the turns on which the verdict is based; empty if there is no
+    verdict."""
     fault: str
+    """Why there is no verdict; empty if there is one."""
 
 
 @dataclass(frozen=True)
@@ -194,20 +158,7 @@ class MetricValue:
 
 
 def read_answers(path: Path, limit: int | None = None) -> tuple[list[AnsweredSample], list[str]]:
-    """Read the verdicts in a log, a folder of logs, or a result document.
-
-    Args:
-        path: a log, a folder, or a result document. If a folder has several logs of a run, only one of them is read
-            (`without_superseded`).
-        limit: maximum number of samples of each log; None for all.
-
-    Returns:
-        The samples, and notes about files that are left out.
-
-    Raises:
-        UserError: the path does not exist, there is no sample of a debate system, Inspect is not installed, or a file
-            is not in moot's format.
-    """
+    """Read the verdicts in a log, a folder of logs, or a result document."""
     if (document := _document_at(path)) is not None:
         known = _check_document(document, str(path))
         return [_make_sample(known, system=known["graph"], file=path.name, id=path.stem)], []
@@ -296,19 +247,6 @@ async def measure(
 
     If a metric of a sample fails, only this value is missing. But an error that would affect other samples ends the
     measurement, as do `MOST_FAILURES` failed metrics in a row.
-
-    Args:
-        samples: the samples to measure.
-        model: RAGAS's model, as ``provider:name``.
-        embedder: the name of the encoder for answer relevancy.
-        at_once: maximum number of calls at the same time.
-        done: called for each sample with its index, and with its values by the keys of `METRICS`.
-
-    Raises:
-        UserError: ragas, another package or a key is missing; the model or the encoder is unknown; or an endpoint
-            refuses the calls, for example because a quota is used up.
-        WorldError: an endpoint cannot be reached, or fails again and again.
-        Exception: any other error that RAGAS raises, for example because a claim is empty.
     """
     limits, gate, failures = Limits(timeout=TIMEOUT, max_concurrency=at_once), asyncio.Semaphore(at_once), 0
 
@@ -413,10 +351,7 @@ def _remove_thoughts(response: Any) -> None:
 
 
 def _convert_error(error: Exception, endpoint: Endpoint, model: str) -> MootError:
-    """Convert an exception of RAGAS's model to one of moot's errors.
-
-    An exception other than the OpenAI client's errors and the end of the time means that RAGAS cannot read the reply.
-    """
+    """Convert an exception of RAGAS's model to one of moot's errors."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, imported("openai").APIError | TimeoutError):
@@ -432,11 +367,7 @@ def _convert_error(error: Exception, endpoint: Endpoint, model: str) -> MootErro
 
 
 def check_installed() -> None:
-    """Check that RAGAS can be imported.
-
-    Raises:
-        UserError: RAGAS cannot be imported.
-    """
+    """Check that RAGAS can be imported."""
     try:
         imported("ragas.metrics.collections")
     except ImportError as error:

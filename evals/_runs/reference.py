@@ -33,15 +33,7 @@ class References:
     """Reads the references of a debate from its log, sample by sample."""
 
     def __init__(self, logs: str, of: str) -> None:
-        """Find the debate's log, and read the prices. Blocking.
-
-        Args:
-            logs: a folder of logs.
-            of: the key of the debate's log (`moot.evals._runs.run_plan.log_key`).
-
-        Raises:
-            UserError: there is no log of the debate, or a log or the prices cannot be read.
-        """
+        """Find the debate's log, and read the prices. Blocking."""
         log = newest_log(logs, of)
         if log is None:
             raise UserError(f"{logs} has no log of the debate that this control belongs to.", kind="missing_file")
@@ -49,21 +41,13 @@ class References:
         self.prices = read_prices()
 
     async def for_sample(self, sample: int | str) -> Reference | None:
-        """The debate's reference on a sample; None if the debate has no outcome on this sample.
-
-        Raises:
-            ValueError: the sample's result document is damaged.
-        """
+        """The debate's reference on a sample; None if the debate has no outcome on this sample."""
         document = await document_with_outcome(self.location, sample)
         return make_reference(document, self.prices) if document else None
 
 
 async def document_with_outcome(location: str, sample: int | str) -> dict[str, Any] | None:
-    """The result document of a debate on a sample, from the debate's log; None without an outcome on the sample.
-
-    Raises:
-        ValueError: the document is damaged.
-    """
+    """The result document of a debate on a sample, from the debate's log; None without an outcome on the sample."""
     try:
         logged = await read_eval_log_sample_async(location, sample, exclude_fields={"events", "attachments"})
     except IndexError:  # raised by Inspect for a sample that is not in the log
@@ -84,20 +68,12 @@ def make_reference(document: Mapping[str, Any], prices: Mapping[str, Price]) -> 
 
 
 def newest_log(logs: str, key: str) -> EvalLog | None:
-    """The newest log with this key, without its samples; None if there is no such log.
-
-    Raises:
-        UserError: a log cannot be read.
-    """
+    """The newest log with this key, without its samples; None if there is no such log."""
     return next((log for log in read_log_headers(logs) if moot_metadata(log).get("key") == key), None)
 
 
 def read_log_headers(logs: str) -> Iterator[EvalLog]:
-    """Yield the logs at any depth in a folder, without samples, the newest first; nothing if the folder is missing.
-
-    Raises:
-        UserError: a log cannot be read.
-    """
+    """Yield the logs at any depth in a folder, without samples, the newest first; nothing if the folder is missing."""
     if Path(logs).is_dir():
         for info in list_eval_logs(logs):
             try:

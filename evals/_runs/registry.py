@@ -27,7 +27,9 @@ from moot.evals._runs.tasks import TASKS
 OFFICIAL_SCORERS = (fever_score, feverous_score, hover_score, joint_em, joint_f1, support_em, support_f1)
 SCORERS = (accuracy, citation_precision, exact_match, gold_recall, judged, numeric_match, token_f1, *OFFICIAL_SCORERS)
 
-for scorer in SCORERS:  # logs contain the names without the package, and `inspect score LOG` searches for them
+# logs contain the names without the package, and `inspect score LOG` searches for them; Inspect's decorator always adds
+# the package
+for scorer in SCORERS:
     scorer_register(scorer, scorer.__name__)
 
 __all__ = [

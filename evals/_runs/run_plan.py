@@ -1,7 +1,7 @@
 """Run a plan as a set of Inspect's evaluations, with a log for each cell. An interrupted run can be resumed.
 
 A run of a cell is identified by the cell's key (`moot.evals._runs.plan.Cell`), and by the parts that the cell depends
-on besides its settings (`moot.evals._identity.parts`). If an earlier run is the same in both, only samples that failed,
+on besides its settings (`moot.evals._runs.identity`). If an earlier run is the same in both, only samples that failed,
 or are neither in the log nor in its recovery buffer, are run. Otherwise all the cell's samples are run. If only the
 parts differ from those of an earlier run, a message names the different parts.
 """
@@ -20,10 +20,8 @@ from io import StringIO
 from math import inf
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from inspect_ai import Task, eval_set, task_with
-from inspect_ai._display.rich import display as rich_display
 from inspect_ai.log import (
     EvalLog,
     MetadataEdit,
@@ -34,7 +32,6 @@ from inspect_ai.log import (
     recoverable_eval_logs,
     write_eval_log,
 )
-from inspect_ai.log._recover._buffer import read_buffer_recovery_data
 from inspect_ai.solver import Solver
 from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
@@ -43,12 +40,10 @@ from moot.core.home import private_files
 from moot.evals._analyses.graders import check_grader
 from moot.evals._attacks.solver import attacked
 from moot.evals._benchmarks.catalogue import load_benchmark
-from moot.evals._identity.parts import differences, digest, endpoints, parts_of
 from moot.evals._runs.controls import control
 from moot.evals._runs.hooks import Watch, watch_samples
-from moot.evals._runs.inspect_side import without_inspects_clients
+from moot.evals._runs.identity import differences, digest, endpoints, parts_of
 from moot.evals._runs.plan import Cell, Plan, PlannedBenchmark, make_cells
-from moot.evals._runs.recovery import use_sample_wise_database
 from moot.evals._runs.reference import moot_metadata, read_log_headers
 from moot.evals._runs.solver import debate, make_question
 from moot.evals._runs.tasks import TASKS
@@ -78,39 +73,29 @@ class Limits:
 
     ``budget``, ``max_cost`` and ``max_calls`` limit this run together with earlier runs of the plan that had one of
     these three limits. Samples whose debates are stopped by a limit are missing data.
-
-    Attributes:
-        at_once: maximum number of samples in flight.
-        time_limit: maximum number of seconds for a sample. A sample that takes longer is missing data, and is not run
-            again with this limit. With another time limit, all samples are run again.
-        retry_on_error: number of immediate retries of a failed sample.
-        fail_on_error: number of failed samples (or their share, if below 1) at which a cell is stopped; None: never.
-        budget: maximum number of tokens of all debates.
-        max_cost: maximum cost of all debates in USD.
-        max_calls: maximum number of model calls of all debates.
-        max_seconds: maximum number of seconds of this run.
     """
 
     at_once: int = 16
+    """Maximum number of samples in flight."""
     time_limit: int | None = None
+    """Maximum number of seconds for a sample. A sample that takes longer is missing data, and is not run again with
+    this limit. With another time limit, all samples are run again."""
     retry_on_error: int = 0
+    """Number of immediate retries of a failed sample."""
     fail_on_error: float | None = None
+    """Number of failed samples (or their share, if below 1) at which a cell is stopped; None: never."""
     budget: int | None = None
+    """Maximum number of tokens of all debates."""
     max_cost: float | None = None
+    """Maximum cost of all debates in USD."""
     max_calls: int | None = None
+    """Maximum number of model calls of all debates."""
     max_seconds: float | None = None
+    """Maximum number of seconds of this run."""
 
     @contextmanager
     def apply_ceilings(self, spent: Path, tell: Callable[[str], None]) -> Iterator[None]:
-        """Within this context, all debates share the limits of tokens, cost, calls and seconds.
-
-        Args:
-            spent: the file that records the spending of runs; it is used only if tokens, cost or calls are limited.
-            tell: called with a message if earlier runs spent something.
-
-        Raises:
-            UserError, WorldError: the file cannot be created or opened.
-        """
+        """Within this context, all debates share the limits of tokens, cost, calls and seconds."""
         ceiling = Spend(*(inf if limit is None else limit for limit in (self.budget, self.max_cost, self.max_calls)))
         if ceiling == UNBOUNDED:
             with shared_ceilings(max_seconds=self.max_seconds):
@@ -128,13 +113,7 @@ class Limits:
 
 @contextmanager
 def open_spending(path: Path) -> Iterator[tuple[Spend, Callable[[Spend], object]]]:
-    """A context manager: the spending that a file has, and a function that replaces it without a wait for the disk.
-
-    The function's argument includes calls in flight, so that the next run counts those that a kill ended.
-
-    Raises:
-        UserError, WorldError: the file cannot be created or read, or is damaged.
-    """
+    """A context manager: the spending that a file has, and a function that replaces it without a wait for the disk."""
     try:
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
     except OSError as error:
@@ -267,22 +246,7 @@ def tags_of(metadata: Mapping[str, Any]) -> list[str]:
 def cell_parts(
     plan: Plan, cell: Cell, task: Task, debates: Mapping[str, Mapping[str, Any]], time_limit: int | None
 ) -> dict[str, Any]:
-    """Everything that a cell depends on besides its settings. Blocking.
-
-    These are the parts of the system (`parts_of`), the items, the judge of answers, the time limit if there is one and,
-    for a control or an attack, a digest of its debate's parts.
-
-    Args:
-        plan: the plan of the cell.
-        cell: the cell.
-        task: the task, with its items.
-        debates: the parts of debates, by the cells' keys; for a control or an attack, its debate must be among them.
-        time_limit: the maximum number of seconds for a sample; None for no limit.
-
-    Raises:
-        UserError: as `parts_of`, or the judge's endpoint is invalid.
-        WorldError: as `parts_of`.
-    """
+    """Everything that a cell depends on besides its settings. Blocking."""
     parts = parts_of(cell.graph, cell.settings) | {"items": str(task.version), "judge": plan.judge}
     if plan.judge:
         parts["endpoints"] |= endpoints(plan.judge)
@@ -297,10 +261,7 @@ def log_key(cell: str, parts: Mapping[str, Any]) -> str:
 
 
 def new_run_messages(cells: Sequence[Cell], parts: Mapping[str, Mapping[str, Any]], logs: Path) -> Iterator[str]:
-    """Yield a message for each cell that is run again although the folder has a log of the cell.
-
-    The message names the parts that differ (`moot.evals._identity.parts`).
-    """
+    """Yield a message for each cell that is run again although the folder has a log of the cell."""
     newest = newest_logs(logs)
     for cell in cells:
         earlier = [log for key, log in newest.items() if key.partition(".")[0] == cell.key]
@@ -320,15 +281,7 @@ def file_name(log: EvalLog) -> str:
 
 
 def save_plan(plan: Plan, logs: Path) -> str:
-    """Write a plan into the folder of its logs, so that the plan can be run again.
-
-    Returns:
-        The plan's hash, which is in the file's name and in the logs.
-
-    Raises:
-        UserError: the file cannot be written.
-        WorldError: the disk is full or fails.
-    """
+    """Write a plan into the folder of its logs, so that the plan can be run again."""
     fields = plan.model_dump(mode="json", exclude_defaults=True)
     name = digest(fields)
     file = logs / f"plan-{name}.yaml"
@@ -340,13 +293,7 @@ def save_plan(plan: Plan, logs: Path) -> str:
 
 
 async def preflight(cells: Sequence[Cell], tasks: Mapping[PlannedBenchmark, Task], judge: str | None) -> None:
-    """Open each system on the first sample of its benchmark, to report the user's errors before any debate runs.
-
-    Other errors of the systems, such as a source that cannot be reached, are ignored here.
-
-    Raises:
-        UserError: a model, a key, a source or an encoder is missing, or a system does not support the task.
-    """
+    """Open each system on the first sample of its benchmark, to report the user's errors before any debate runs."""
     try:
         if judge is not None:
             await open_chat_model(judge)
@@ -367,27 +314,20 @@ def newest_logs(logs: Path) -> dict[str, EvalLog]:
 
 
 def count_finished_samples(keys: Iterable[str], logs: Path) -> int:
-    """The number of samples that need no further run, in the logs with these keys and in their recovery buffers.
-
-    Samples with an error need another run.
-    """
+    """The number of samples that need no further run, in the logs with these keys and in their recovery buffers."""
     newest = newest_logs(logs)
-    locations = {log.location for log in (newest[key] for key in keys if key in newest)}
-    recoverable = {recovery.log.name for recovery in recoverable_eval_logs(str(logs))}
+    recoverable = {recovery.log.name: recovery for recovery in recoverable_eval_logs(str(logs))}
     done = 0
-    for place in locations:
-        buffer = read_buffer_recovery_data(place) if place in recoverable else None
-        ended = [*read_eval_log_sample_summaries(place), *(buffer.completed if buffer else ())]
+    for location in {newest[key].location for key in keys if key in newest}:
+        logged = sum(not sample.error for sample in read_eval_log_sample_summaries(location))
+        buffer = recoverable.get(location)
         # a sample that was just written may be in the log and in the buffer
-        done += len({(str(sample.id), sample.epoch) for sample in ended if not sample.error})
+        done += min(logged + buffer.completed_samples, buffer.total_samples) if buffer else logged
     return done
 
 
 def make_solver(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
-    """Make the solver of a cell.
-
-    For a control or an attack, the log of its debate must exist already.
-    """
+    """Make the solver of a cell."""
     key = keys[cell.key]
     if cell.of is None or not (cell.control or cell.attack):
         return debate(cell.graph, run=key, **cell.settings)
@@ -409,35 +349,29 @@ def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:
     if not tasks:
         return
     parallel_tasks = min(CELLS_AT_ONCE, len(tasks), limits.at_once)
-    with (
-        use_sample_wise_database(),
-        without_inspects_clients(),
-        # Inspect would compute tables of results even if its display is off
-        patch.object(rich_display, "tasks_results", lambda tasks: ""),
-    ):
-        _, ended = eval_set(
-            list(tasks),
-            str(logs),
-            model="none",  # for tasks that name no model
-            display="none",
-            score_display=False,  # otherwise Inspect keeps recomputing all scores for a display that is off
-            log_dir_allow_dirty=True,
-            # few writes, because each copies the whole log; the recovery database has the samples meanwhile
-            log_buffer=max(LEAST_SAMPLES, max(len(task.dataset) for task in tasks) // MOST_WRITES),
-            retry_attempts=1,
-            retry_immediate=False,
-            max_tasks=parallel_tasks,
-            max_samples=max(1, limits.at_once // parallel_tasks),
-            time_limit=limits.time_limit,
-            retry_on_error=limits.retry_on_error or None,
-            # by default all samples are run, even if some fail. A cell with failed samples counts as not done, so
-            # the next run repeats these samples.
-            fail_on_error=True if limits.fail_on_error is None else limits.fail_on_error,
-            continue_on_fail=limits.fail_on_error is None,
-            acp_server=False,
-            ctl_server=False,
-            log_level="error",
-        )
+    _, ended = eval_set(
+        list(tasks),
+        str(logs),
+        model="none",  # for tasks that name no model
+        display="none",
+        score_display=False,  # otherwise Inspect keeps recomputing all scores for a display that is off
+        log_dir_allow_dirty=True,
+        # few writes, because each copies the whole log; the recovery database has the samples meanwhile
+        log_buffer=max(LEAST_SAMPLES, max(len(task.dataset) for task in tasks) // MOST_WRITES),
+        retry_attempts=1,
+        retry_immediate=False,
+        max_tasks=parallel_tasks,
+        max_samples=max(1, limits.at_once // parallel_tasks),
+        time_limit=limits.time_limit,
+        retry_on_error=limits.retry_on_error or None,
+        # by default all samples are run, even if some fail. A cell with failed samples counts as not done, so
+        # the next run repeats these samples.
+        fail_on_error=True if limits.fail_on_error is None else limits.fail_on_error,
+        continue_on_fail=limits.fail_on_error is None,
+        acp_server=False,
+        ctl_server=False,
+        log_level="error",
+    )
     # for an interrupted evaluation, Inspect returns a cancelled log or no log
     if len(ended) < len(tasks) or any(log.status == "cancelled" for log in ended):
         raise KeyboardInterrupt

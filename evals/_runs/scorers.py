@@ -20,7 +20,7 @@ from moot.evals._analyses.graders import grade_answer
 from moot.evals._benchmarks.gold import gold_and_found
 from moot.evals._runs.solver import DOCUMENT, INPUTS, parsed_document
 from moot.evals._stats import metrics
-from moot.evals._stats.item_scores import item_score
+from moot.evals._stats.metrics import item_score
 from moot.evals._stats.official import official_score
 from moot.evals._stats.outcomes import ABSTAINED, Document, outcome_of
 from moot.nodes._models.chat_models import open_chat_model
@@ -143,7 +143,7 @@ def numeric_match() -> Scorer:
 
 
 def item_scorer(measure: str) -> Scorer:
-    """Make a scorer for a measure that needs no model (`moot.evals._stats.item_scores.item_score`)."""
+    """Make a scorer for a measure that needs no model (`moot.evals._stats.metrics.item_score`)."""
     return measured(lambda outcome, state, gold, document: item_score(measure, document["task"]["name"], outcome, gold))
 
 

@@ -21,8 +21,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from moot.evals._runs.inspect_side import add_inspect_settings, messages_of, report_calls
-from moot.evals._stats.evidence_count import count_evidence
-from moot.evals._stats.outcomes import has_outcome
+from moot.evals._stats.outcomes import count_evidence, has_outcome
 from moot.graphs import DebateSystem, load_graph
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._runtime.document import check_schema
@@ -35,7 +34,7 @@ INPUTS = "moot"
 """Key of a sample's metadata for a debate's input: an object with ``task``, ``labels``, ``given``, ``claim_date``,
 ``speaker`` (see `moot.nodes.ClaimInput`) and ``published_before``. No other metadata reaches the debate."""
 EVIDENCE_COUNT = "found"
-"""Key of a sample's metadata for the amount of evidence (`moot.evals._stats.evidence_count.EvidenceCount`)."""
+"""Key of a sample's metadata for the amount of evidence (`moot.evals._stats.outcomes.EvidenceCount`)."""
 
 Question = Mapping[str, Any]
 """The input of a debate: claim and, if present, task, labels, options, given, claim_date and speaker."""
@@ -78,8 +77,8 @@ def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
 def debate_solver(run_sample: DebateRunner) -> Solver:
     """Make a solver that runs a debate on every sample.
 
-    If the debate fails, the sample fails with `DebateFailed`, and is missing data. But if the failure is the
-    system's own fault (`has_outcome`), the sample does not fail, and its outcome is an abstention.
+    If the debate fails, the sample fails with `DebateFailed`, and is missing data. But if the failure is the system's
+    own fault (`has_outcome`), the sample does not fail, and its outcome is an abstention.
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -121,11 +120,7 @@ def document_in(sample: EvalSample | TaskState) -> dict[str, Any] | None:
 
 
 def parsed_document(stored: str) -> dict[str, Any]:
-    """Parse a result document.
-
-    Raises:
-        ValueError: the document is damaged, or its schema is not the present one.
-    """
+    """Parse a result document."""
     document: dict[str, Any] = json.loads(stored)
     check_schema(document)
     return document
@@ -150,25 +145,12 @@ def settings_for_sample(settings: Settings, sample: TaskState, *system: Any) -> 
 
     If the sample has an input ``published_before``, evidence from this day or later is left out, unless the settings
     already set ``published_before``.
-
-    Args:
-        settings: the system's settings, with the run's seed.
-        sample: the sample.
-        system: values that distinguish the system from others, so that runs of different systems with the same seed
-            get different seeds.
-
-    Raises:
-        ValueError: the sample's ``published_before`` is not an ISO date.
     """
     return _with_seed(_with_day(settings, sample), sample, system)
 
 
 def _with_day(settings: Settings, sample: TaskState) -> Settings:
-    """Set the setting ``published_before`` to the sample's input ``published_before``.
-
-    The settings are returned unchanged if they already have a ``published_before``, if the sample does not have this
-    input, or if the system does not retrieve.
-    """
+    """Set the setting ``published_before`` to the sample's input ``published_before``."""
     day = (sample.metadata.get(INPUTS) or {}).get("published_before")
     if not day or not isinstance(settings, EvidenceSettings) or settings.published_before:
         return settings
@@ -176,11 +158,7 @@ def _with_day(settings: Settings, sample: TaskState) -> Settings:
 
 
 def _with_seed(settings: Settings, sample: TaskState, system: Sequence[Any]) -> Settings:
-    """Derive a seed from the run's seed, the system, and the sample's id and epoch.
-
-    Settings without a seed are returned unchanged. The result document contains the derived seed in its settings. So a
-    debate that runs again with these settings sends the same seeds.
-    """
+    """Derive a seed from the run's seed, the system, and the sample's id and epoch."""
     if settings.seed is None:
         return settings
     parts = json.loads(json.dumps(system, default=str))

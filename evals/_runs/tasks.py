@@ -36,11 +36,7 @@ log = logging.getLogger(__name__)
 
 
 def make_sample(item: Item, benchmark: Benchmark) -> Sample:
-    """Convert an item to an Inspect sample.
-
-    The metadata under the key `moot.evals._runs.solver.INPUTS` are for the debate. All other metadata are for measures,
-    and do not reach the debate.
-    """
+    """Convert an item to an Inspect sample."""
     plain = asdict(item)
     metadata = {key: plain[key] for key in ("stratum", "group", "gold_evidence", "source") if plain[key]}
     given = [{"title": title, "text": text} for title, text in item.given]
@@ -61,16 +57,7 @@ def make_sample(item: Item, benchmark: Benchmark) -> Sample:
 
 
 def make_scorers(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]:
-    """Make the scorers of a benchmark.
-
-    Args:
-        benchmark: the benchmark.
-        judge: the model that judges free-text answers, as provider:name; by default the model of Inspect's role
-            ``grader``. If both are missing, answers are not judged.
-
-    Raises:
-        UserError: as `moot.evals._runs.inspect_side.choose_grader`.
-    """
+    """Make the scorers of a benchmark."""
     judge = choose_grader(judge)
     known: dict[str, Callable[[], Scorer]] = {
         "accuracy": scorers.accuracy,

@@ -62,21 +62,10 @@ def _known_pairs(confidences: Sequence[float | None], correct: Sequence[bool | N
 def reliability_bins(
     confidences: Sequence[float | None], correct: Sequence[bool | None], bins: int = BINS, *, mass: bool = False
 ) -> list[Bin]:
-    """The bins of a reliability diagram, lowest confidence first.
+    """The bins of a reliability diagram, lowest confidence first; [] if no item has a confidence and a judgement.
 
-    Args:
-        confidences: the confidence of each item's answer; None if it is missing.
-        correct: whether each item's answer was right, in the same order; None if it is missing.
-        bins: the number of bins.
-        mass: whether all bins have about the same number of items. If True, the edges of bins are quantiles of the
-            confidences. Equal confidences are in the same bin, so there may be fewer than ``bins`` bins. If False, bins
-            have equal width over [0, 1], and empty bins are included.
-
-    Returns:
-        The bins; [] if no item has both a confidence and a judgement.
-
-    Raises:
-        ValueError: the lists have different lengths, a confidence is outside [0, 1], or ``bins`` is less than 1.
+    With ``mass``, the edges are quantiles of the confidences; equal confidences share a bin, so there may be fewer
+    bins. Otherwise, bins have equal width over [0, 1], and empty bins are included.
     """
     if bins < 1:
         raise ValueError("a diagram needs at least one bin")
@@ -170,30 +159,18 @@ def risk_coverage(confidences: Sequence[float | None], correct: Sequence[bool | 
 
 
 class PassingAnswers(NamedTuple):
-    """The answers that pass a threshold.
-
-    Attributes:
-        n: the number of passing answers.
-        share: passing answers / all answers, in [0, 1].
-        right: right passing answers / passing answers, in [0, 1]; None if no answer passes.
-    """
+    """The answers that pass a threshold."""
 
     n: int
+    """The number of passing answers."""
     share: float
+    """Passing answers / all answers, in [0, 1]."""
     right: float | None
+    """Right passing answers / passing answers, in [0, 1]; None if no answer passes."""
 
 
 def accuracy_at(scores: Sequence[float], correct: Sequence[bool], threshold: float) -> PassingAnswers:
-    """The number and share of answers that reach a threshold, and the share of right answers among them.
-
-    Args:
-        scores: the score of each answer.
-        correct: whether each answer is right, in the same order.
-        threshold: the lowest score that passes.
-
-    Raises:
-        ValueError: the lists have different lengths, or are empty.
-    """
+    """The number and share of answers that reach a threshold, and the share of right answers among them."""
     if not scores:
         raise ValueError("there must be at least one answer")
     passing = [right for score, right in zip(scores, correct, strict=True) if score >= threshold]
@@ -211,17 +188,7 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
     PROClaim (appendix E) prints values from -0.03 to 1.14 for this statistic. Values outside [0, 1] are impossible, so
     this function does not reproduce the paper's values.
 
-    Args:
-        trajectories: for each item a figure (such as a reflection score) in each round of its debate; None if the
-            figure is unknown.
-
-    Returns:
-        A score for each round, by the number of the round, from 1; {} if there is no round. ``value`` is the distance
-        over ``n`` debates; None if ``n`` is 0. ``missing`` counts debates whose figure is unknown in this round or in
-        their last round. ``left_out`` counts debates that ended before this round.
-
-    Raises:
-        UserError: scipy is not installed.
+    ``value`` is the distance over ``n`` debates; None if ``n`` is 0.
     """
     by_round: dict[int, Score] = {}
     for n in range(max(map(len, trajectories), default=0)):
@@ -240,15 +207,7 @@ def ks_stability(trajectories: Sequence[Sequence[float | None]]) -> dict[int, Sc
 
 
 def score_counts(scores: Sequence[float]) -> list[tuple[float, int]]:
-    """The number of times that each score occurs, lowest score first; scores are rounded to `SCORE_DECIMALS` decimals.
-
-    Args:
-        scores: for each labelled debate, 1 - the right label's share (`moot.nodes._texts.calibrated.label_shares`), in
-            [0, 1].
-
-    Raises:
-        ValueError: there is no score, or a score is outside [0, 1].
-    """
+    """How often each score occurs, lowest score first; scores are rounded to `SCORE_DECIMALS` decimals."""
     given = np.round(np.asarray(scores, dtype=float), SCORE_DECIMALS)
     if not given.size or not ((given >= 0) & (given <= 1)).all():
         raise ValueError("there must be at least one score, and scores must be numbers from 0 to 1")
@@ -264,16 +223,7 @@ def confidence_threshold(confidences: Sequence[float | None], right: Sequence[bo
     The threshold is the least of the given confidences c with (W + 1) / (n + 1) <= alpha. W is the number of wrong
     verdicts with a confidence of at least c, and n is the number of all debates (arXiv:2208.02814, Eq. 4).
 
-    Args:
-        confidences: the confidence of each labelled debate. If it is None, the verdict is never used.
-        right: whether each debate's verdict is right, in the same order.
-        alpha: the allowed share of debates whose verdict is used and wrong, in (0, 1).
-
-    Returns:
-        The threshold; None if no given confidence fulfils the inequality.
-
-    Raises:
-        ValueError: the lists have different lengths, or are empty.
+    Returns the threshold; None if no given confidence fulfils the inequality.
     """
     pairs = [
         (confidence, is_right)

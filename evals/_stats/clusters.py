@@ -30,33 +30,22 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(frozen=True)
 class ClusteredMean:
-    """A mean and its standard error.
-
-    Attributes:
-        value: the mean of all items; None if there is no item.
-        se: the mean's standard error; None if it cannot be computed.
-        n: the number of items.
-        groups: the number of groups.
-        reason: why ``value`` or ``se`` is None; empty if neither is.
-    """
+    """A mean and its standard error."""
 
     value: float | None
+    """The mean of all items; None if there is no item."""
     se: float | None
+    """The mean's standard error; None if it cannot be computed."""
     n: int
+    """The number of items."""
     groups: int
+    """The number of groups."""
     reason: str = ""
+    """Why ``value`` or ``se`` is None; empty if neither is."""
 
 
 def by_group(groups: Iterable[Hashable], values: Iterable[T | None]) -> list[list[T]]:
-    """The known values of each group; groups without known values are left out.
-
-    Args:
-        groups: the group of each item.
-        values: the value of each item, in the same order; None if it is unknown.
-
-    Raises:
-        ValueError: ``groups`` and ``values`` have different lengths.
-    """
+    """The known values of each group; groups without known values are left out."""
     found: dict[Hashable, list[T]] = {}
     for group, value in zip(groups, values, strict=True):
         if value is not None:
@@ -69,13 +58,6 @@ def clustered_mean(groups: Sequence[Sequence[float]]) -> ClusteredMean:
 
     se² = G / (G - 1) x the sum over G groups of (the sum over the group's items of (value - mean))² / n², for n items.
     With one item in each group, se is s / sqrt(n). Here s is the standard deviation of the values, with divisor n - 1.
-
-    Args:
-        groups: the values of each group's items.
-
-    Returns:
-        A mean without ``se`` if there is only one group or all values are the same; without ``value`` if there is no
-        item.
     """
     sizes = np.array([len(group) for group in groups], dtype=float)
     n, count = int(sizes.sum()), len(groups)
@@ -98,18 +80,7 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
     from `clustered_mean`, and t is the quantile of Student's distribution, for n items in G groups (Korn and Graubard
     1998; with Wilson's interval Dean and Pagano 2015). If every group has one item, the interval is that of `wilson`.
 
-    Args:
-        groups: whether each item of each group is right.
-        missing: the number of unknown items, which is only passed on to the result.
-        confidence: the confidence of the interval.
-
-    Returns:
-        An interval without a value if there is no item. The interval has no ends if some group has several items and,
-        besides, there is only one group or all items have the same value.
-
-    Raises:
-        UserError: scipy or statsmodels is not installed.
-        ValueError: the confidence is not between 0 and 1.
+    The interval has no value if there is no item.
     """
     if not 0 < confidence < 1:
         raise ValueError("the confidence must be between 0 and 1")
@@ -136,12 +107,8 @@ def mean_of_intervals(intervals: Sequence[Interval]) -> Interval:
     For K figures x with intervals [l, u] and the mean m, the result's interval reaches from m - sqrt(sum (x - l)²) / K
     to m + sqrt(sum (u - x)²) / K.
 
-    Args:
-        intervals: the intervals of the figures.
-
-    Returns:
-        An interval without a value if there is no figure or a figure has no value, and without ends if a figure has no
-        interval.
+    The interval has no value if there is no figure or a figure has no value, and without ends if a figure has no
+    interval.
     """
     n, missing, k = (
         sum(interval.n for interval in intervals),
@@ -165,19 +132,11 @@ def cluster_bootstrap(
     """A figure with its percentile bootstrap interval over groups (Field and Welsh 2007: the cluster bootstrap).
 
     Groups are drawn with replacement, each with all its items. With one item in each group, the resamples are those of
-    `bootstrap`.
+    `bootstrap`. ``figure`` takes the kinds of items (each different item once), and returns a function from counts of
+    kinds, of shape (resamples, kinds), to figures, of shape (resamples,); NaN is undefined.
 
-    Args:
-        groups: the items of each group. Equal items are of the same kind, and the figure may depend only on the number
-            of items of each kind.
-        figure: takes the kinds of items (each different item once), and returns a function that computes the figure of
-            each resample. This function takes the counts of kinds as an array of shape (resamples, kinds), and returns
-            an array of shape (resamples,), NaN if the figure is undefined.
-        missing: the number of unknown items, which is only passed on to the result.
-
-    Returns:
-        An interval with a ``reason`` and without ends if there is no item, the figure is undefined, there is only one
-        group, or both ends are the same.
+    The interval has a ``reason`` and no ends if there is no item, the figure is undefined, there is only one group, or
+    both ends are the same.
     """
     kinds = {item: i for i, item in enumerate(dict.fromkeys(item for group in groups for item in group))}
     if not kinds:

@@ -25,9 +25,6 @@ def consistent(document: Document) -> bool:
     A debate that is not done is not consistent. A debate that stopped by consensus is consistent. After another stop
     reason, the debate is consistent if the judge who checks for agreement found agreement in its last reply (MADKE). If
     no such judge was asked, the debate is consistent if there are votes, and all of them give the same answer.
-
-    Args:
-        document: a result document.
     """
     if document["status"] != "done":
         return False
@@ -40,14 +37,7 @@ def consistent(document: Document) -> bool:
 
 
 def consistent_share(documents: Sequence[Document]) -> float:
-    """Cons = consistent debates / all debates, in [0, 1] (MADKE, Eq. 8). Failed debates also count in the divisor.
-
-    Args:
-        documents: result documents.
-
-    Raises:
-        ValueError: there is no document.
-    """
+    """Cons = consistent debates / all debates, in [0, 1] (MADKE, Eq. 8). Failed debates also count in the divisor."""
     return right_consistent_share(documents, [True] * len(documents))
 
 
@@ -55,13 +45,6 @@ def right_consistent_share(documents: Sequence[Document], correct: Sequence[bool
     """Co2 = consistent debates with a right answer / all debates, in [0, 1] (MADKE, Eq. 7).
 
     Failed debates also count in the divisor.
-
-    Args:
-        documents: a result document for each question.
-        correct: whether each document's answer is right.
-
-    Raises:
-        ValueError: there is no document, or the lists have different lengths.
     """
     if not documents:
         raise ValueError("there must be at least one document")
@@ -79,12 +62,6 @@ def mean_debates_by_agent(documents: Sequence[Document]) -> dict[str, float]:
 
     If all n agents hear each other, this number is rounds x (n - 1). A document without a round of debate counts as 0
     for each agent.
-
-    Args:
-        documents: result documents.
-
-    Raises:
-        ValueError: there is no document.
     """
     if not documents:
         raise ValueError("there must be at least one document")
@@ -108,10 +85,6 @@ def correct_revisions(document: Document, correct: Callable[[str], bool] | str) 
     In a collision, an agent reads a different answer of another agent. A collision of round d counts if the reading
     agent was wrong in round d - 1, and in round d gives the answer that it read, which is right. If it read this answer
     from two agents, both collisions count.
-
-    Args:
-        document: a result document of `cortex_debate`.
-        correct: the gold answer, or a function that returns whether an answer is right.
     """
     task, answers = document["task"], answers_by_round(document)
 

@@ -27,11 +27,6 @@ def estimate(system: System, measure: str, ids: Collection[str] | None = None) -
     """A measure of a system with its bootstrap interval over groups of items.
 
     If the system has several runs, the measure is the mean over runs.
-
-    Args:
-        system: the system.
-        measure: a key of `Observation.scores` or of `LABEL_MEASURES`.
-        ids: the ids of the items to use; by default all.
     """
     items = _values_by_item(system, measure)
     chosen = list(items) if ids is None else [id for id in items if id in ids]
@@ -112,10 +107,6 @@ def mean_over_items(observations: Sequence[Observation], values: Sequence[float 
 
     The interval is Wilson's (`clustered_wilson`) if each item occurs once and all known values are 0 or 1. Otherwise it
     is the bootstrap's (`cluster_bootstrap`). Both take groups of items into account.
-
-    Args:
-        observations: the observations.
-        values: the value of each observation, in the same order; None if it is unknown.
     """
     by_item: dict[str, list[float | None]] = {}
     for observation, value in zip(observations, values, strict=True):

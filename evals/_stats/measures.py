@@ -22,9 +22,6 @@ def load_extra(name: str) -> Any:
     """Import a module that the extra ``evals`` installs.
 
     Call this where the module is used, because some modules take seconds to import.
-
-    Raises:
-        UserError: the module is not installed.
     """
     return import_extra(name, "evals", "Measuring")
 
@@ -37,16 +34,6 @@ def score_rankings(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[s
     - nDCG@10 is DCG / DCG of the best order. DCG is the sum of (2^rel - 1) / log2(rank + 1) to rank 10, and rel is the
       grade of the document, or 0 if it is not a gold document.
     - MRR@10 is 1 / rank of the first gold document; 0 if there is no gold document among the first ten.
-
-    Args:
-        gold: for each query the gold documents, with their grades (1 or more).
-        found: for each query the documents found, best first. Only the first occurrence of a document scores, but each
-            occurrence occupies a rank.
-
-    Raises:
-        UserError: ranx is not installed.
-        ValueError: there is no query, a query is without gold documents, a grade is below 1, or the lists have
-            different lengths.
     """
     if not gold or len(gold) != len(found) or not all(grades and min(grades.values()) >= 1 for grades in gold):
         raise ValueError("each query needs a ranking, and gold documents with grades of 1 or more")
@@ -61,9 +48,8 @@ def as_arrays(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]])
 
     Each document is represented by an index, because ranx compiles its code again for each length of a document's name.
 
-    Returns:
-        Judgements of shape (queries, documents, 2): for each gold document, best first, its index and its grade.
-        Rankings of shape (queries, `K`, 2): for each document found, best first, its index and an unused 0.
+    Judgements of shape (queries, documents, 2): for each gold document, best first, its index and its grade. Rankings
+    of shape (queries, `K`, 2): for each document found, best first, its index and an unused 0.
     """
     judged = np.zeros((len(gold), max(map(len, gold)), 2))
     judged[:, :, 0] = NO_GOLD
@@ -77,9 +63,5 @@ def as_arrays(gold: Sequence[Mapping[str, int]], found: Sequence[Sequence[str]])
 
 
 def differences(values: Sequence[float], rival: Sequence[float]) -> list[float]:
-    """For each query, one source's value minus its rival's. A bootstrap of these differences is a paired bootstrap.
-
-    Raises:
-        ValueError: the lists have different lengths.
-    """
+    """For each query, one source's value minus its rival's. A bootstrap of these differences is a paired bootstrap."""
     return [ours - theirs for ours, theirs in zip(values, rival, strict=True)]

@@ -13,13 +13,16 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from moot.evals._benchmarks.records import page_title
+from moot.evals._stats.measures import load_extra
 from moot.evals._stats.outcomes import ABSTAINED, Document, Score, mean_score
-from moot.nodes._texts.answers import read_number
+from moot.nodes._texts.answers import normal_expression, read_number
 from moot.nodes._texts.quotes import count_citations
+from moot.nodes._texts.task import TASKS
 
 # --- texts ------------------------------------------------------------------------------------------------------------
 
@@ -56,11 +59,6 @@ def exact_match(given: str | None, gold: str, normalise: Normalise = normalise_s
     """1.0 if the two texts are the same after normalisation, else 0.0; None if the outcome is missing.
 
     An abstention scores 0.0.
-
-    Args:
-        given: the outcome; None if it is missing.
-        gold: the right answer.
-        normalise: converts a text to the form that is compared.
     """
     if given is None:
         return None
@@ -73,17 +71,8 @@ def token_f1(
     """F1 of the shared words, in [0, 1]: 2 x shared words / (words of the outcome + words of the right answer).
 
     Each word is matched at most once. If only one text has words after normalisation, F1 is 0.0; if neither text has
-    words, F1 is 1.0 (as in SQuAD 2's script). An abstention scores 0.0.
-
-    Args:
-        given: the outcome.
-        gold: the right answer.
-        normalise: converts a text to words that are separated by single spaces.
-        whole: normalised answers, such as `YES_NO`. If one of the two texts is among them, both texts are compared as a
-            whole, not word by word.
-
-    Returns:
-        None if the outcome is missing.
+    words, F1 is 1.0 (as in SQuAD 2's script). An abstention scores 0.0. If one of the texts is in ``whole``, such as
+    `YES_NO`, both are compared as a whole. F1 is None if the outcome is missing.
     """
     if given is None:
         return None
@@ -106,16 +95,7 @@ def shared_words(
 
 
 def best_score(metric: Metric, given: str | None, golds: Collection[str]) -> float | None:
-    """A metric's highest value over several right answers (aliases); None if the outcome is missing.
-
-    Args:
-        metric: scores an outcome against one right answer.
-        given: the outcome.
-        golds: all right answers.
-
-    Raises:
-        ValueError: there is no right answer, or the metric raises this error.
-    """
+    """A metric's highest value over several right answers (aliases); None if the outcome is missing."""
     if not golds:
         raise ValueError("there must be at least one right answer")
     values = [metric(given, gold) for gold in golds]
@@ -125,13 +105,7 @@ def best_score(metric: Metric, given: str | None, golds: Collection[str]) -> flo
 def numeric_match(given: str | None, gold: str) -> float | None:
     """1.0 if the outcome and the right answer are the same number, else 0.0; None if the outcome is missing.
 
-    Args:
-        given: the outcome. `moot.nodes._texts.answers.read_number` reads its number: "1,000" equals "1000.0". An
-            outcome without exactly one number, or with a vague or denied number, scores 0.0.
-        gold: the right answer, which is read in the same way.
-
-    Raises:
-        ValueError: `read_number` returns None for the right answer.
+    `read_number` reads both: "1,000" equals "1000.0". An outcome without exactly one number scores 0.0.
     """
     value = read_number(gold)
     if value is None:
@@ -217,43 +191,33 @@ def balanced_accuracy(gold: Sequence[str], outcomes: Sequence[str | None]) -> Sc
 
 
 class LabelMetrics(NamedTuple):
-    """Precision, recall and F1 of one label; each is None if its divisor is 0.
-
-    Attributes:
-        right: the number of items for which the label is right.
-        given: the number of items that were answered with the label.
-        precision: TP / (TP + FP).
-        recall: TP / (TP + FN).
-        f1: 2 TP / (2 TP + FP + FN).
-    """
+    """Precision, recall and F1 of one label; each is None if its divisor is 0."""
 
     right: int
+    """The number of items for which the label is right."""
     given: int
+    """The number of items that were answered with the label."""
     precision: float | None
+    """TP / (TP + FP)."""
     recall: float | None
+    """TP / (TP + FN)."""
     f1: float | None
+    """2 TP / (2 TP + FP + FN)."""
 
 
 def by_label(gold: Sequence[str], outcomes: Sequence[str | None], labels: Sequence[str]) -> dict[str, LabelMetrics]:
-    """Precision, recall and F1 of each label, over the items that are not missing; abstentions are misses.
-
-    Args:
-        gold: the right label of each item.
-        outcomes: the outcome of each item, in the same order and spelling.
-        labels: the labels in the result.
-
-    Raises:
-        ValueError: as `accuracy`.
-    """
-    known = _known_labels(gold, outcomes)
-    hits, right, given = _label_counts(*known, labels)
-    shares = [ratio(hits, given), ratio(hits, right), ratio(2 * hits, right + given)]
-    columns = [
-        right.tolist(),
-        given.tolist(),
-        *([None if np.isnan(x) else float(x) for x in values] for values in shares),
-    ]
-    return {label: LabelMetrics(*row) for label, row in zip(labels, zip(*columns, strict=True), strict=True)}
+    """Precision, recall and F1 of each label, by scikit-learn, over the known items; abstentions are misses."""
+    right, given = _known_labels(gold, outcomes)
+    counts = Counter(given)
+    if not right:
+        return {label: LabelMetrics(0, 0, None, None, None) for label in labels}
+    found = load_extra("sklearn.metrics").precision_recall_fscore_support(
+        right, given, labels=list(labels), zero_division=np.nan
+    )
+    return {
+        label: LabelMetrics(int(support), counts[label], *(None if np.isnan(x) else float(x) for x in shares))
+        for label, *shares, support in zip(labels, *found, strict=True)
+    }
 
 
 def _label_score(value: Any, known: Sequence[str], gold: Sequence[str]) -> Score:
@@ -275,14 +239,7 @@ def _label_counts(right: Sequence[str], given: Sequence[str], labels: Iterable[s
 
 
 def mean_f1(hits: Any, right: Any, given: Any, *, absent: bool = False) -> Any:
-    """`macro_f1` from arrays of counts of shape (..., labels), as an array of shape (...); NaN if undefined.
-
-    Args:
-        hits: for each label, the number of correct answers with this label.
-        right: for each label, the number of items for which this label is right.
-        given: for each label, the number of items that were answered with this label.
-        absent: whether labels that are right for no item, but were given as answers, enter the mean with an F1 of 0.
-    """
+    """`macro_f1` from arrays of counts of shape (..., labels), as an array of shape (...); NaN if undefined."""
     both = right + given
     return mean_known(ratio(2 * hits, both if absent else np.where(right > 0, both, 0)))
 
@@ -302,6 +259,35 @@ def mean_known(values: Any) -> Any:
     return ratio(np.nansum(values, axis=-1), (~np.isnan(values)).sum(axis=-1))
 
 
+# --- an item ----------------------------------------------------------------------------------------------------------
+
+COMPUTED = ("accuracy", "exact_match", "token_f1", "numeric_match")
+"""Measures of `moot.evals._benchmarks.catalogue.Benchmark.metrics` that are computed here."""
+WHOLE_YES_NO = ("hotpotqa", "2wikimultihopqa")
+"""Tasks whose official scripts compare the answers yes and no as a whole, not word by word."""
+
+
+def item_score(measure: str, task: str, outcome: str | None, gold: Collection[str]) -> float | None:
+    """The score of an outcome, in [0, 1]; with several right answers, the highest score. Returns the score; None if the
+    outcome is missing.
+    """
+    return best_score(_metrics_for(task)[measure], outcome, gold)
+
+
+def _metrics_for(task: str) -> dict[str, Metric]:
+    normalise = {"expression": normal_expression}.get(TASKS[task].kind, normalise_squad)
+    normalise = normalise_triviaqa if task == "triviaqa" else normalise
+    return {
+        "accuracy": lambda given, gold: accuracy([gold], [given]).value,
+        "exact_match": partial(exact_match, normalise=normalise),
+        "token_f1": partial(token_f1, normalise=normalise, whole=YES_NO if task in WHOLE_YES_NO else ()),
+        "numeric_match": numeric_match,
+    }
+
+
+# --- abstentions ------------------------------------------------------------------------------------------------------
+
+
 def under_policies(
     gold: Sequence[str],
     outcomes: Sequence[str | None],
@@ -310,23 +296,8 @@ def under_policies(
     supported: str | None = None,
     score: LabelScore = accuracy,
 ) -> dict[str, Score | None]:
-    """A score under each policy for abstentions.
-
-    Args:
-        gold: the right label of each item.
-        outcomes: the outcome of each item, with unmapped abstentions (``outcome_of(document, mapped=False)``).
-        open_label: the task's label for claims without enough evidence; None if the task has none.
-        supported: the task's label for true claims; None if the task has none.
-        score: `accuracy`, `balanced_accuracy` or `macro_f1`.
-
-    Returns:
-        The score for each policy. ``wrong``: an abstention is not right. ``left_out``: an abstention is not counted;
-        the score's ``coverage`` is counted items / items with an outcome. ``open_label``: an abstention counts as
-        `open_label`. ``burden_of_refutation``: an abstention counts as `supported`, because the claim was not refuted
-        (PROClaim, appendix C). Each of the last two scores is None if the task does not have the label.
-
-    Raises:
-        ValueError: as `accuracy`.
+    """A score under each policy for abstentions. Each of the last two scores is None if the task does not have the
+    label.
     """
     answered = [(right, outcome) for right, outcome in zip(gold, outcomes, strict=True) if outcome != ABSTAINED]
     of_answered = score([right for right, _ in answered], [outcome for _, outcome in answered])
@@ -368,23 +339,9 @@ def fever_score(
 ) -> Score:
     """FEVER score (Thorne et al. 2018): the share of items with the right label and one full set of evidence.
 
-    A set is full if all its sentences are among the first ``first`` sentences found. If `open_label` is right, only
-    the label counts. Titles are compared by `fever_page`.
-
-    Args:
-        gold: the right label of each item.
-        outcomes: the outcome of each item.
-        sets: each item's alternative sets of evidence; an item whose right label is ``open_label`` needs no set.
-        found: the sentences found for each item, best first; [] if there are none. None if the system does not report
-            pages and sentences. Such an item is left out if it has an outcome; otherwise it counts as missing.
-        open_label: the label that needs no evidence.
-        first: the number of found sentences that count.
-
-    Returns:
-        A value of None if every item is missing or left out.
-
-    Raises:
-        ValueError: the lists have different lengths, or an item that needs evidence has no set or an empty set.
+    A set is full if all its sentences are among the first ``first`` sentences found. If `open_label` is right, only the
+    label counts. Titles are compared by `fever_page`. An item whose ``found`` is None (the system reports no pages and
+    sentences) is left out if it has an outcome, else missing. The value is None if no item counts.
     """
     values: list[float | None] = []
     left_out = 0
@@ -420,20 +377,7 @@ def feverous_score(
     A set is full if all its elements are among the elements that count (``first``, ``first_cells``). Titles are
     compared by `fever_page`. Unlike FEVER, FEVEROUS requires evidence even for claims without enough information.
 
-    Args:
-        gold: the right label of each item.
-        outcomes: the outcome of each item.
-        sets: each item's alternative sets of (page, element), such as ("Lake Tikub", "cell_0_1_1").
-        found: the elements found for each item, best first; [] if there are none. None if the system does not report
-            pages and elements. Such an item is left out if it has an outcome; otherwise it counts as missing.
-        first: the number of found sentences, titles and sections that count.
-        first_cells: the number of found cells, list items and table captions that count.
-
-    Returns:
-        A value of None if every item is missing or left out.
-
-    Raises:
-        ValueError: the lists have different lengths, or an item has no set of evidence or an empty set.
+    The value is None if every item is missing or left out.
     """
     values: list[float | None] = []
     left_out = 0
@@ -459,9 +403,6 @@ def citation_precision(documents: Sequence[Document | None]) -> Score:
     A verified citation quotes words of the evidence that it names. The counts are in ``metrics.citations`` of a result
     document; without this field, the citations in its turns are counted. Documents without citations are left out. An
     item without a document, or with a document whose status is not ``done``, is missing.
-
-    Args:
-        documents: a result document for each item; None if there is none.
     """
     values: list[float | None] = []
     left_out = 0
@@ -480,13 +421,7 @@ def citation_precision(documents: Sequence[Document | None]) -> Score:
 def gold_recall(gold: Sequence[Collection[str]], found: Sequence[Collection[str] | None]) -> Score:
     """The mean over items of a share: the item's gold ids that were found / all its gold ids, in [0, 1].
 
-    Args:
-        gold: ids of each item's gold evidence. An item without gold evidence is left out if ``found`` has
-            a value for it; otherwise it is missing.
-        found: ids of the evidence found for each item; None if the item is missing.
-
-    Raises:
-        ValueError: the lists have different lengths.
+    An item without gold ids is left out if ``found`` has a value for it; otherwise it is missing.
     """
     pairs = [(set(right), given) for right, given in zip(gold, found, strict=True) if right or given is None]
     values = [None if given is None else len(right & set(given)) / len(right) for right, given in pairs]

@@ -10,9 +10,17 @@ from typing import Any, NamedTuple
 
 from moot.evals._analyses.debate_figures import DebateFigures, compute_debate_figures
 from moot.evals._benchmarks.catalogue import Benchmark
-from moot.evals._stats.evidence_count import EvidenceCount, count_evidence
-from moot.evals._stats.item_scores import COMPUTED, item_score
-from moot.evals._stats.outcomes import ABSTAINED, UNUSABLE, Document, has_outcome, majority_of_runs, outcome_of
+from moot.evals._stats.metrics import COMPUTED, item_score
+from moot.evals._stats.outcomes import (
+    ABSTAINED,
+    UNUSABLE,
+    Document,
+    EvidenceCount,
+    count_evidence,
+    has_outcome,
+    majority_of_runs,
+    outcome_of,
+)
 from moot.evals._stats.panel_measures import count_concessions
 from moot.nodes._models.prices import is_counted, paid_calls
 from moot.nodes._models.step_record import tokens_of
@@ -65,51 +73,47 @@ class Observation:
     """One item in one run.
 
     Without a result document, the fields that are read from it keep their defaults.
-
-    Attributes:
-        id: the item's id.
-        gold: the item's right answers.
-        stratum: the item's class, if its benchmark reports scores by class; else empty.
-        group: a name shared by items that are not independent, such as items on one page; empty if the item is
-            independent of all others.
-        outcome: the system's answer, as `outcome_of` returns it; None if the item is missing.
-        unmapped: as ``outcome``, but `ABSTAINED` for a trial's INCONCLUSIVE, and `UNUSABLE` if replies could not be
-            used.
-        scores: the scores of the outcome by measure; None if a score is unknown or undefined.
-        evidence_count: the amount of evidence in the debate; None if there is no result document.
-        document: the fields of the result document that `measured_fields` returns; None if there is no document.
-        answers: the answer of each round, in order.
-        scored: the answers with scores, in order (`scored_answers`).
-        tokens: the tokens of all calls; None if an endpoint did not count the tokens of a call.
-        cost: the cost of all paid calls; None if a price or a count is unknown.
-        warnings: the number of warnings of each kind.
-        models: each model that was called, with the name that its endpoint reported.
-        debate_figures: figures of the debate besides its verdict; None if there is no document.
-        error: the kind of error if the item is missing; else None.
-        detail: details of the error, or of replies that could not be used; else empty.
-        uncitable_measures: official measures that need a kind of evidence that the verdict could not cite
-            (`moot.evals._stats.official`).
     """
 
     id: str
+    """The item's id."""
     gold: tuple[str, ...]
+    """The item's right answers."""
     stratum: str = ""
+    """The item's class, if its benchmark reports scores by class; else empty."""
     outcome: str | None = None
+    """The system's answer, as `outcome_of` returns it; None if the item is missing."""
     unmapped: str | None = None
+    """As ``outcome``, but `ABSTAINED` for a trial's INCONCLUSIVE, and `UNUSABLE` if replies could not be used."""
     scores: ScoreMap = field(default_factory=dict)
+    """The scores of the outcome by measure; None if a score is unknown or undefined."""
     evidence_count: EvidenceCount | None = None
+    """The amount of evidence in the debate; None if there is no result document."""
     document: Document | None = None
+    """The fields of the result document that `measured_fields` returns; None if there is no document."""
     answers: tuple[RoundAnswer, ...] = ()
+    """The answer of each round, in order."""
     scored: tuple[ScoredAnswer, ...] = ()
+    """The answers with scores, in order (`scored_answers`)."""
     tokens: int | None = None
+    """The tokens of all calls; None if an endpoint did not count the tokens of a call."""
     cost: float | None = None
+    """The cost of all paid calls; None if a price or a count is unknown."""
     warnings: Mapping[str, int] = field(default_factory=dict)
+    """The number of warnings of each kind."""
     models: frozenset[tuple[str, str]] = frozenset()
+    """Each model that was called, with the name that its endpoint reported."""
     debate_figures: DebateFigures | None = None
+    """Figures of the debate besides its verdict; None if there is no document."""
     error: str | None = None
+    """The kind of error if the item is missing; else None."""
     detail: str = ""
+    """Details of the error, or of replies that could not be used; else empty."""
     group: str = ""
+    """A name shared by items that are not independent, such as items on one page; empty if the item is independent of
+    all others."""
     uncitable_measures: frozenset[str] = frozenset()
+    """Official measures that need a kind of evidence that the verdict could not cite (`moot.evals._stats.official`)."""
 
     @property
     def cluster(self) -> tuple[str, str]:
@@ -133,17 +137,7 @@ def computed_scores(benchmark: Benchmark, outcome: str | None, gold: Sequence[st
 
 
 def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Document | None) -> Observation:
-    """Make an observation from a log's sample.
-
-    Args:
-        sample: Inspect's ``EvalSample``.
-        benchmark: the sample's benchmark.
-        cost_of: computes the cost of calls.
-        document: the sample's result document; None if there is none.
-
-    Raises:
-        LookupError, TypeError, ValueError, AttributeError: the sample or its document is not in moot's format.
-    """
+    """Make an observation from a log's sample."""
     gold = tuple([sample.target] if isinstance(sample.target, str) else sample.target)
     if not all(gold) or not gold:
         raise ValueError("the sample has no right answer, or an empty one")

@@ -46,12 +46,7 @@ class GoldMatch(NamedTuple):
 
 
 def match_facts(found: Collection[Fact], gold: Collection[Fact]) -> GoldMatch:
-    """HotpotQA's scores of supporting facts (Yang et al. 2018), as its script computes them.
-
-    Args:
-        found: the sentences that a system cites; without any, all scores are 0.
-        gold: the right sentences; at least one.
-    """
+    """HotpotQA's scores of supporting facts (Yang et al. 2018), as its script computes them."""
     cited, right = set(found), set(gold)
     shared = len(cited & right)
     return GoldMatch(float(cited == right), shared / len(cited) if cited else 0.0, shared / len(right))
@@ -84,12 +79,6 @@ def hover_score(gold: str, outcome: str, facts: Collection[Fact], found: Sequenc
     The score is 1 if the label is right and a right sentence of each gold page is found, else 0. Gold pages are the
     pages with right sentences. If there are k gold pages, only the first k + 1 pages found count, with the first two
     sentences found on each page (hover-nlp.github.io).
-
-    Args:
-        gold: the right label.
-        outcome: the item's outcome.
-        facts: the right sentences.
-        found: the sentences that a system cites, best first.
     """
     right = {(fever_page(page), number) for page, number in facts}
     pages = {page for page, _ in right}
@@ -132,15 +121,8 @@ def cited_places(document: Document) -> list[tuple[str, str]] | None:
 def cited_facts(
     document: Document, given: Sequence[Mapping[str, str]], sentence_starts: Sequence[Sequence[int]]
 ) -> list[Fact] | None:
-    """The sentences that the verdict quotes from texts that came with the claim.
-
-    Args:
-        document: a result document.
-        given: the texts, each with ``title`` and ``text``.
-        sentence_starts: for each text the offsets of its sentences, in code points.
-
-    Returns:
-        None if the verdict cites nothing; [] if it quotes no sentence of these texts.
+    """The sentences that the verdict quotes from texts that came with the claim. None if the verdict cites nothing; []
+    if it quotes no sentence of these texts.
     """
     citations = verdict_citations(dict(document))
     titles = {piece["id"]: piece["title"] for piece in document["evidence"]}
@@ -168,19 +150,8 @@ def official_score(
     given: Sequence[Mapping[str, str]] = (),
 ) -> tuple[float | None, bool]:
     """An official score of one item, and whether the verdict could cite the kind of evidence that the score requires.
-
-    Args:
-        measure: one of `OFFICIAL_MEASURES`.
-        outcome: the answer, or `moot.evals._stats.outcomes.ABSTAINED`.
-        gold: the right answers; only HotpotQA's scores read more than the first.
-        document: the result document.
-        gold_evidence: the item's field `moot.evals._benchmarks.records.Item.gold_evidence`.
-        given: the texts that came with the claim.
-
-    Returns:
-        First, the score in [0, 1]; None if the score requires evidence for this item, but the benchmark's file does not
-        say which evidence is right. Second, for `PAGE_MEASURES`, whether the address of any evidence ends with an
-        element; for `FACT_MEASURES`, whether the score is known and the verdict cites anything.
+    Returns first, the score in [0, 1]; None if the score requires evidence for this item, but the benchmark's file does
+    not say which evidence is right.
     """
     known = gold_evidence or {}
     sets = known.get("sets") or []
@@ -205,12 +176,7 @@ def official_score(
 
 
 def why_not_computable(measure: str, observations: Sequence[Observation]) -> str:
-    """Why an official score of a run cannot be computed; empty if it can be computed, or if no item has an outcome.
-
-    Args:
-        measure: one of `OFFICIAL_MEASURES`.
-        observations: the observations of the run's items.
-    """
+    """Why an official score of a run cannot be computed; empty if it can be computed, or if no item has an outcome."""
     answered = [observation for observation in observations if observation.outcome is not None]
     if not answered:
         return ""
@@ -228,15 +194,7 @@ def why_not_computable(measure: str, observations: Sequence[Observation]) -> str
 def drop_uncomputable(
     observations: Sequence[Observation], measures: Collection[str]
 ) -> tuple[list[Observation], list[str]]:
-    """The observations of a run, with None in place of each official score that cannot be computed for the run.
-
-    Args:
-        observations: the observations of the run's items.
-        measures: the measures of the run's benchmark.
-
-    Returns:
-        The run's observations, and a note for each reason (`why_not_computable`).
-    """
+    """The observations of a run, with None in place of each official score that cannot be computed for the run."""
     reason_by_measure = {
         name: reason
         for name in measures

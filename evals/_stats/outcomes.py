@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from operator import eq
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from moot.core.errors import Outcome
 from moot.nodes._steps.score import average
 from moot.nodes._texts.answers import surely_differ
+from moot.retrievers._evidence import GIVEN
 
 T = TypeVar("T")
 Document = Mapping[str, Any]
@@ -35,20 +36,17 @@ OWN_FAULTS = frozenset(get_args(Outcome))
 
 @dataclass(frozen=True)
 class Score:
-    """A figure, and how many items count, are missing or are left out. These numbers add up to the number of all items.
-
-    Attributes:
-        value: the figure; None if it is undefined, for example if no item counts.
-        n: the number of items that count.
-        missing: the number of items whose outcome or value is unknown.
-        left_out: the number of items that have an outcome, but do not count in this figure (for example abstentions
-            that a policy leaves out).
-    """
+    """A figure, and how many items count, are missing or are left out, which add up to all items."""
 
     value: float | None
+    """The figure; None if it is undefined, for example if no item counts."""
     n: int
+    """The number of items that count."""
     missing: int = 0
+    """The number of items whose outcome or value is unknown."""
     left_out: int = 0
+    """The number of items that have an outcome, but do not count in this figure (for example abstentions that a policy
+    leaves out)."""
 
     @property
     def coverage(self) -> float | None:
@@ -58,18 +56,7 @@ class Score:
 
 
 def mean_score(values: Sequence[float | None], left_out: int = 0) -> Score:
-    """The mean of the values of items.
-
-    Args:
-        values: the value of each item that is not left out; None if the item is missing.
-        left_out: the number of items that have an outcome, but no value.
-
-    Returns:
-        A value of None if every item is missing or left out.
-
-    Raises:
-        ValueError: a value is not finite.
-    """
+    """The mean of the values of items. The value is None if every item is missing or left out."""
     known = [float(value) for value in values if value is not None]
     if not all(map(isfinite, known)):
         raise ValueError("values must be finite; an unknown value must be None")
@@ -77,17 +64,11 @@ def mean_score(values: Sequence[float | None], left_out: int = 0) -> Score:
 
 
 def outcome_of(document: Document | None, *, mapped: bool = True) -> str | None:
-    """The outcome of an item, from its result document.
+    """The outcome of an item: the answer, or `ABSTAINED` if there is none or the debate's replies could not be used.
 
-    Args:
-        document: the result document; None if there is none.
-        mapped: whether to keep the label that a trial gives to the verdict INCONCLUSIVE. If False, this verdict is an
-            abstention, so that policies can be compared (`moot.evals._stats.metrics.under_policies`).
-
-    Returns:
-        The answer; `ABSTAINED` if a finished debate has no answer. If the debate failed because replies could not be
-        used, `ABSTAINED`, or `UNUSABLE` if ``mapped`` is False. None if the debate failed for another reason, was
-        cancelled or is not done, or if there is no document.
+    None if the debate failed for another reason, was cancelled or is not done, or if there is no document. If not
+    ``mapped``, a trial's INCONCLUSIVE is an abstention and not the label that the trial gives to it, and unusable
+    replies are `UNUSABLE`, so that policies can be compared (`moot.evals._stats.metrics.under_policies`).
     """
     if document is None or not has_outcome(document):
         return None
@@ -110,21 +91,39 @@ def is_model_fault(document: Document) -> bool:
     return error is not None and error["kind"] in OWN_FAULTS and complete
 
 
+# --- evidence ---------------------------------------------------------------------------------------------------------
+
+
+class EvidenceCount(NamedTuple):
+    """The amount of evidence in a debate."""
+
+    pieces: int
+    """The number of pieces of evidence, including those given with the claim."""
+    searches: int
+    """The number of different pairs of a source and a query that found evidence."""
+    failed: int
+    """The number of different pairs of an agent and a source that failed for this agent."""
+    stood_in: int
+    """The number of warnings that a fallback source was used in place of another source."""
+
+
+def count_evidence(document: Document) -> EvidenceCount:
+    """Count the evidence in a result document."""
+    evidence = document["evidence"]
+    searches = {(retrieval["retriever"], retrieval["query"]) for piece in evidence for retrieval in piece["retrievals"]}
+    failed = {
+        (retrieval["agent"], retrieval["retriever"]) for retrieval in document["corpora"] if retrieval.get("failed")
+    }
+    fallbacks = sum(warning["kind"] == "stand_in" for warning in document["warnings"])
+    return EvidenceCount(len(evidence), sum(source != GIVEN for source, _ in searches), len(failed), fallbacks)
+
+
 # --- several runs -----------------------------------------------------------------------------------------------------
 
 
 def oracle_of_runs(correct: Sequence[Sequence[bool | None]]) -> list[bool | None]:
-    """Best-of-runs: for each item whether any run was right, as if an oracle picked the run (PROClaim, table 3).
-
-    Args:
-        correct: for each run whether each item was right, in the same order; None if the item is missing.
-
-    Returns:
-        For each item: True if any run was right. If no run was right: None if the item is missing in a run, because
-        that run could have been right; otherwise False. `mean_score` computes the share.
-
-    Raises:
-        ValueError: there is no run, or the runs have different lengths.
+    """Best-of-runs: for each item whether any run was right, as if an oracle picked the run (PROClaim, table 3). If no
+    run was right: None if the item is missing in a run, because that run could have been right; otherwise False.
     """
     return [True if any(item) else None if None in item else False for item in _by_item(correct)]
 
@@ -135,17 +134,8 @@ def majority_of_runs(runs: Sequence[Sequence[str | None]], same: Callable[[str, 
     As in debates, an abstention is not a vote. Each answer joins a group of equal answers: it must be the same as the
     group's first answer, and must not surely differ (`surely_differ`) from any answer in the group.
 
-    Args:
-        runs: for each run the outcome of each item, in the same order; None if the item is missing.
-        same: returns whether two answers are the same.
-
-    Returns:
-        For each item: the majority answer in its earliest wording; `ABSTAINED` if all runs abstained; None if the
-        missing runs could give another answer as many votes. For example, if one of three runs is missing, two equal
-        answers decide, but two different answers do not.
-
-    Raises:
-        ValueError: there is no run, or the runs have different lengths.
+    Returns for each item: the majority answer in its earliest wording; `ABSTAINED` if all runs abstained; None if the
+    missing runs could give another answer as many votes.
     """
     return [_majority(item, same) for item in _by_item(runs)]
 

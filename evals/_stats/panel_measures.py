@@ -35,16 +35,7 @@ class Disagreement(NamedTuple):
 
 
 def panel_verdicts(documents: Sequence[Document]) -> tuple[list[str], list[list[str | None]]]:
-    """The verdicts of all judges.
-
-    Args:
-        documents: result documents of trials.
-
-    Returns:
-        The names of all judges, sorted by length and then alphabetically, so that judge-2 comes before judge-10; and
-        for each document a row of the judges' verdicts, in the order of the names. A verdict is None if the judge gave
-        no readable verdict or was not asked. If a document has no panel, all values of its row are None.
-    """
+    """The verdicts of all judges. A verdict is None if the judge gave no readable verdict or was not asked."""
     given = [
         {t["agent"]: t.get("verdict") for t in document["turns"] if (t["step"], t["phase"]) == ("judge", "panel")}
         for document in documents
@@ -59,17 +50,8 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
     A case counts only if both judges gave a verdict: a missing verdict is not a category. A judge can also be compared
     with the gold verdicts (PROClaim, app. D).
 
-    Args:
-        first: one judge's verdict of each case; None if it gave none.
-        second: the other judge's verdicts, of the same cases in the same order.
-
-    Returns:
-        None if kappa is undefined: no case has both verdicts, or agreement by chance is 1 because the same verdict was
-        given in all cases.
-
-    Raises:
-        UserError: scikit-learn is not installed.
-        ValueError: the lists have different lengths.
+    None if kappa is undefined: no case has both verdicts, or agreement by chance is 1 because the same verdict was
+    given in all cases.
     """
     if len(first) != len(second):
         raise ValueError(f"both judges must judge the same number of cases, not {len(first)} and {len(second)}")
@@ -80,28 +62,14 @@ def cohen_kappa(first: Sequence[str | None], second: Sequence[str | None]) -> fl
 
 
 def cohen_kappas(documents: Sequence[Document]) -> dict[tuple[str, str], float | None]:
-    """`cohen_kappa` of each pair of judges, over documents with both verdicts (PROClaim, 4.1); {} without a pair.
-
-    Args:
-        documents: result documents of trials.
-
-    Raises:
-        UserError: scikit-learn is not installed.
-    """
+    """`cohen_kappa` of each pair of judges, over documents with both verdicts (PROClaim, 4.1); {} without a pair."""
     judges, rows = panel_verdicts(documents)
     by_judge = {judge: [row[i] for row in rows] for i, judge in enumerate(judges)}
     return {(a, b): cohen_kappa(by_judge[a], by_judge[b]) for a, b in combinations(judges, 2)}
 
 
 def mean_cohen_kappa(documents: Sequence[Document]) -> float | None:
-    """The mean of the known `cohen_kappas` (PROClaim, table 3); None if no kappa is known.
-
-    Args:
-        documents: result documents of trials.
-
-    Raises:
-        UserError: scikit-learn is not installed.
-    """
+    """The mean of the known `cohen_kappas` (PROClaim, table 3); None if no kappa is known."""
     return average(list(cohen_kappas(documents).values()))
 
 
@@ -110,16 +78,8 @@ def fleiss_kappa(verdicts: Sequence[Sequence[str | None]]) -> float | None:
 
     It needs the same number of verdicts for each case, so a case with a missing verdict is left out.
 
-    Args:
-        verdicts: for each case each judge's verdict; None if a judge gave none.
-
-    Returns:
-        None if kappa is undefined: there are fewer than two judges, no case has all verdicts, or agreement by chance is
-        1 because all verdicts are the same.
-
-    Raises:
-        UserError: statsmodels is not installed.
-        ValueError: the cases have different numbers of judges.
+    None if kappa is undefined: there are fewer than two judges, no case has all verdicts, or agreement by chance is 1
+    because all verdicts are the same.
     """
     if len({len(row) for row in verdicts}) > 1:
         raise ValueError("each case needs a verdict or None from each judge")
@@ -136,24 +96,13 @@ def panel_fleiss_kappa(documents: Sequence[Document]) -> float | None:
 
     A panel counts only if it has a verdict from every judge that appears in any of the documents. None if kappa is
     undefined: no panel counts, there is a single judge, or all counted verdicts are the same.
-
-    Args:
-        documents: result documents of trials.
-
-    Raises:
-        UserError: statsmodels is not installed.
     """
     return fleiss_kappa(panel_verdicts(documents)[1])
 
 
 def disagreement(documents: Sequence[Document]) -> Disagreement | None:
     """The shares of unanimous and split panels among the panels that `panel_fleiss_kappa` counts (PROClaim, table 3).
-
-    Args:
-        documents: result documents of trials.
-
-    Returns:
-        None if no panel counts, or if there is a single judge.
+    None if no panel counts, or if there is a single judge.
     """
     panels = [set(row) for row in panel_verdicts(documents)[1] if len(row) > 1 and None not in row]
     if not panels:
@@ -170,9 +119,6 @@ def role_play_consistency(documents: Sequence[Document]) -> dict[str, float | No
 
     The keys are ``plaintiff_counsel``, ``defense_counsel`` and ``overall``. Each mean is over the documents in which
     the score is known; it is None if there is no such document, for example because no trial had a role switch.
-
-    Args:
-        documents: result documents of trials.
     """
     turns = [turn for document in documents for turn in document["turns"] if turn["step"] == "analyse"]
     fields = ("plaintiff_counsel", "defense_counsel", "overall")
@@ -251,9 +197,6 @@ def concession_rates(documents: Sequence[Document]) -> dict[str, float | None]:
 
     PROClaim counts only three markers (app. O.2). A turn without an argument adds no words. The rate is None if a
     counsel wrote no words.
-
-    Args:
-        documents: result documents of trials.
     """
     by_document = [
         document["metrics"].get("concessions") or count_concessions(document["turns"]) for document in documents
@@ -274,15 +217,7 @@ def _by_round(document: Document, key: str, phase: Phase) -> list[float | None]:
 
 
 def reflection_trajectory(document: Document, phase: Phase = "primary") -> list[float | None]:
-    """The sum of both sides' reflection scores in each round of a debate, in [0, 2]; None if a side's score is unknown.
-
-    Args:
-        document: a result document of a trial.
-        phase: the trial's primary debate, or the debate with switched sides.
-
-    Returns:
-        [] if the debate was not held.
-    """
+    """The sum of both sides' reflection scores in each round, in [0, 2]; None if a side's score is unknown."""
     return _by_round(document, "reflection_total", phase)
 
 
@@ -296,10 +231,6 @@ def mean_reflection_change(documents: Sequence[Document], phase: Phase = "primar
 
     Every change in every debate has the same weight, so longer debates weigh more. None if no debate has two known
     values in a row.
-
-    Args:
-        documents: result documents of trials.
-        phase: the trial's primary debate, or the debate with switched sides.
     """
     return average([abs(d) for document in documents for d in changes(reflection_trajectory(document, phase))])
 
@@ -311,12 +242,6 @@ def instability(trajectory: Sequence[float | None]) -> float | None:
     no measure of oscillation. This measure is 0 if the values are constant or change by the same amount in each round.
     It is about d if the values go up and down by d. The standard deviation of the values themselves could not
     distinguish a trend from an oscillation.
-
-    Args:
-        trajectory: a value for each round, as from `reflection_trajectory`; None if the value is unknown.
-
-    Returns:
-        None unless three rounds in a row have known values, because two successive changes are needed.
     """
     if all(None in trajectory[i : i + 3] for i in range(len(trajectory) - 2)):
         return None
@@ -328,12 +253,7 @@ def novelty_by_round(documents: Sequence[Document], phase: Phase = "primary") ->
 
     The novelty of a piece of evidence is 1 - its highest cosine similarity to the pool: in [0, 1] for most encoders.
 
-    Args:
-        documents: result documents of trials.
-        phase: the trial's primary debate, or the debate with switched sides.
-
-    Returns:
-        For each round, the mean over the debates that retrieved evidence in this round; None if no debate did.
+    Returns for each round, the mean over the debates that retrieved evidence in this round; None if no debate did.
     """
     debates = [_by_round(document, "novelty", phase) for document in documents]
     last = max(map(len, debates), default=0)

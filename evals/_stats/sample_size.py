@@ -25,11 +25,7 @@ SLACK = 1e-9
 
 
 def discordance(first: float, second: float) -> tuple[float, float, float]:
-    """Shares of discordant items for two accuracies: the minimum, the share if errors are independent, and the maximum.
-
-    Raises:
-        ValueError: an accuracy is outside [0, 1].
-    """
+    """The least share of discordant items for two accuracies, that of independent errors, and the greatest."""
     if not (0 <= first <= 1 and 0 <= second <= 1):
         raise ValueError("accuracies must be between 0 and 1")
     independent = first * (1 - second) + second * (1 - first)
@@ -89,20 +85,7 @@ def items_needed(
     One item fewer does not reach the target. But the power of an exact test does not rise monotonically, so even
     smaller numbers of items may reach the target.
 
-    Args:
-        first: one system's accuracy.
-        second: the other system's accuracy.
-        discordant: as for `power`.
-        target: the required power.
-        alpha: the level of significance.
-
-    Returns:
-        None if the accuracies are equal, or if none of the numbers 1, 2, 4, 8, ... up to `MOST_ITEMS` reaches the
-        target.
-
-    Raises:
-        UserError: scipy or statsmodels is not installed.
-        ValueError: as `power`, or the target is not between alpha and 1.
+    None if the accuracies are equal, or if none of the numbers 1, 2, 4, 8, ... up to `MOST_ITEMS` reaches the target.
     """
     if not alpha < target < 1:
         raise ValueError("the required power must be between alpha and 1")
@@ -177,25 +160,22 @@ class Design:
 
 @dataclass(frozen=True)
 class Separation:
-    """Whether n items can distinguish two accuracies.
-
-    Attributes:
-        difference: the first accuracy minus the second.
-        n: the number of items.
-        smallest_p: the smallest p-value of the exact McNemar test that these accuracies allow on n items. It occurs if
-            the better system is right on all discordant items.
-        separable: whether the smallest p-value is significant; if not, this test of n items with these accuracies is
-            never significant.
-        designs: first the design of two samples; then three paired designs: with the fewest discordant items, with
-            independent errors, and with the most discordant items. If a share of discordant items is given, a paired
-            design with this share comes last.
-    """
+    """Whether n items can distinguish two accuracies."""
 
     difference: float
+    """The first accuracy minus the second."""
     n: int
+    """The number of items."""
     smallest_p: float
+    """The smallest p-value of the exact McNemar test that these accuracies allow on n items. It occurs if the better
+    system is right on all discordant items."""
     separable: bool
+    """Whether the smallest p-value is significant; if not, this test of n items with these accuracies is never
+    significant."""
     designs: tuple[Design, ...]
+    """First the design of two samples; then three paired designs: with the fewest discordant items, with independent
+    errors, and with the most discordant items. If a share of discordant items is given, a paired design with this share
+    comes last."""
 
 
 def separation(
@@ -206,20 +186,7 @@ def separation(
     target: float = POWER,
     alpha: float = ALPHA,
 ) -> Separation:
-    """Whether n items can distinguish two systems' accuracies, in each of several designs (`Separation.designs`).
-
-    Args:
-        first: one system's accuracy, measured on n items or expected.
-        second: the other system's accuracy.
-        n: the number of items, as for `power`.
-        discordant: the share of discordant items, if it is known from logs of both systems; adds a design.
-        target: the required power.
-        alpha: the level of significance.
-
-    Raises:
-        UserError: scipy or statsmodels is not installed.
-        ValueError: as `power` and `items_needed`.
-    """
+    """Whether n items can distinguish two systems' accuracies, in each of several designs (`Separation.designs`)."""
     least, independent, most = discordance(first, second)
     shares = {"two samples": None, "paired, fewest discordant": least, "paired, independent errors": independent}
     shares |= {"paired, most discordant": most} | ({} if discordant is None else {"paired, as given": discordant})

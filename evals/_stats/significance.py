@@ -41,25 +41,22 @@ SMALLEST_P = 1e-300
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure and the ends of its interval.
-
-    Attributes:
-        value: the figure of all known items; None if the figure is undefined.
-        low: the lower end; None if the value is None or there is no interval.
-        high: the upper end; None if ``low`` is None.
-        n: the number of known items.
-        missing: the number of unknown items.
-        undefined: the number of resamples in which the figure is undefined. The ends are computed without them.
-        reason: why the value or the ends are None; empty if none of them is None, or if the reason is not stated.
-    """
+    """A figure and the ends of its interval."""
 
     value: float | None
+    """The figure of all known items; None if the figure is undefined."""
     low: float | None
+    """The lower end; None if the value is None or there is no interval."""
     high: float | None
+    """The upper end; None if ``low`` is None."""
     n: int
+    """The number of known items."""
     missing: int = 0
+    """The number of unknown items."""
     undefined: int = 0
+    """The number of resamples in which the figure is undefined. The ends are computed without them."""
     reason: str = ""
+    """Why the value or the ends are None; empty if none of them is None, or if the reason is not stated."""
 
 
 def bootstrap(
@@ -104,22 +101,8 @@ def stratified_bootstrap(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Interval:
-    """The mean of several samples' figures with its bootstrap interval; each sample is resampled separately.
-
-    Args:
-        samples: the items of each sample.
-        statistic: as for `bootstrap`.
-        missing: the number of unknown items, which is only passed on to the result.
-        confidence: as for `bootstrap`.
-        resamples: as for `bootstrap`.
-        seed: as for `bootstrap`.
-
-    Returns:
-        An interval without a value if there is no sample, a sample is empty, or a sample's figure is undefined. It has
-        a value but no ends if every resample has an undefined figure.
-
-    Raises:
-        ValueError: as `bootstrap`.
+    """The mean of several samples' figures with its bootstrap interval; each sample is resampled separately. The
+    interval has no value if there is no sample, a sample is empty, or a sample's figure is undefined.
     """
     if not 0 < confidence < 1 or resamples < 1:
         raise ValueError("an interval needs a confidence between 0 and 1, and at least one resample")
@@ -177,28 +160,25 @@ def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> In
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A two-sided test of whether two systems are equally good on the same items.
-
-    Attributes:
-        better: the number of items on which the first system is better.
-        worse: the number of items on which the second system is better.
-        p: the p-value, at least `SMALLEST_P`; 1 if no item differs. None if no item is known for both systems, or if
-            there are several items and all are in one group.
-        n: the number of items that are known for both systems.
-        missing: the number of all other items.
-        name: the name of the test.
-        groups: the number of groups of the n items; equal to n if each item is its own group.
-        reason: why there is no p-value; empty if there is one.
-    """
+    """A two-sided test of whether two systems are equally good on the same items."""
 
     better: int
+    """The number of items on which the first system is better."""
     worse: int
+    """The number of items on which the second system is better."""
     p: float | None
+    """The p-value, at least `SMALLEST_P`; 1 if no item differs. None if no item is known for both systems, or if there
+    are several items and all are in one group."""
     n: int
+    """The number of items that are known for both systems."""
     missing: int
+    """The number of all other items."""
     name: str
+    """The name of the test."""
     groups: int = 0
+    """The number of groups of the n items; equal to n if each item is its own group."""
     reason: str = ""
+    """Why there is no p-value; empty if there is one."""
 
 
 def mcnemar(first: Sequence[bool | None], second: Sequence[bool | None], *, exact: bool = True) -> PairedTest:
@@ -292,18 +272,11 @@ def in_units(differences: Sequence[float]) -> tuple[Array, bool]:
 
 
 def flip_chances(sizes: Array, most: int, chance: float = 0.5) -> Array:
-    """The distribution of the sum of flipped sizes, by the shift algorithm (Streitberg and Roehmel 1986).
+    """The probabilities of the sums 0, 1, ..., ``most`` of flipped sizes, by the shift algorithm (Streitberg and
+    Roehmel 1986).
 
     For example, sizes of 1, 1 and 2 have 8 patterns. None flipped has the sum 0, two patterns have the sum 1, two have
     2, two have 3, and one has 4. So for ``most`` = 2 the result is 1/8, 2/8, 2/8.
-
-    Args:
-        sizes: whole numbers.
-        most: the largest sum that is computed.
-        chance: the probability that a size is flipped; sizes are flipped independently.
-
-    Returns:
-        The probabilities of the sums 0, 1, ..., ``most``.
     """
     chances = np.zeros(most + 1)
     chances[0] = 1.0
@@ -319,7 +292,7 @@ Family = Literal["report", "benchmark"]
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """p-values adjusted for the number of tests (Holm 1979), in the same order.
+    """p-values adjusted for the number of tests (Holm 1979), in the same order, by statsmodels.
 
     If every test with an adjusted p-value of at most alpha counts as significant, the probability of any false positive
     is at most alpha. A test without a p-value (None) stays None and is not counted.
@@ -328,6 +301,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         p_values: the p-value of each test; None if the test could not be made.
 
     Raises:
+        UserError: statsmodels is not installed.
         ValueError: a p-value is outside [0, 1].
     """
     known = [p for p in p_values if p is not None]
@@ -335,9 +309,6 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         raise ValueError("p-values must be numbers from 0 to 1")
     if not known:
         return list(p_values)
-    # Not done by statsmodels, because its function runs the garbage collector in each call.
-    order = np.argsort(known)
-    adjusted = np.empty(len(known))
-    adjusted[order] = np.minimum(1, np.maximum.accumulate(np.array(known)[order] * np.arange(len(known), 0, -1)))
+    adjusted = load_extra("statsmodels.stats.multitest").multipletests(known, method="holm")[1]
     remaining = iter(adjusted.tolist())
     return [None if p is None else next(remaining) for p in p_values]

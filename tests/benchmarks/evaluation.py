@@ -35,6 +35,7 @@ from tests.benchmarks.latency import MODELS, RULES
 READERS = [{"name": "rag", "retriever": "chroma:demo-encyclopaedia"}, {"name": "search", "retriever": "bm25:demo-news"}]
 SETTINGS: dict[str, dict[str, Any]] = {
     "tool_mad": {
+        "model": "openai:stub-judge",  # of the roles without a model of their own
         "models": MODELS,
         "embedder": "openai:stub-embedding",
         "debaters": READERS,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.evals._benchmarks import records_files, records_hub
+from moot.evals._benchmarks import records_files
 from moot.evals._benchmarks.catalogue import BENCHMARKS, read_benchmark
 
 from tests.evals.benchmark_samples import SAMPLES
@@ -302,7 +302,7 @@ def stub_datasets(monkeypatch: pytest.MonkeyPatch, rows: Rows | Exception) -> Da
         assert name == "datasets"
         return library
 
-    monkeypatch.setattr(records_hub, "imported", import_stub)
+    monkeypatch.setattr(records_files, "imported", import_stub)
     return library
 
 
@@ -371,12 +371,12 @@ def test_errors_about_the_hub_name_the_reason(monkeypatch: pytest.MonkeyPatch) -
     def not_installed(name: str) -> Any:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(records_hub, "imported", not_installed)
+    monkeypatch.setattr(records_files, "imported", not_installed)
     assert "pip install datasets" in error_of("gpqa", None, "missing_file")
 
 
 @pytest.mark.parametrize("converted", [False, True])
 def test_a_failure_of_the_real_datasets_library_raises_hub_unavailable(converted: bool) -> None:
     pytest.importorskip("datasets")
-    with pytest.raises(records_hub.HubUnavailable, match="the Hub could not be read"):
-        records_hub.read_hub(records_hub.Hub("moot-tests/nothing", "default", "test", converted))
+    with pytest.raises(records_files.HubUnavailable, match="the Hub could not be read"):
+        records_files.read_hub(records_files.Hub("moot-tests/nothing", "default", "test", converted))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.errors import UserError
-from moot.evals._report.comparison import Study, System, check_baseline, studies_of
+from moot.evals._report.comparison import Study, System, check_baseline, label_prior, studies_of
 from moot.evals._report.confidence import calibration_table, reliability_table, thresholds_table
 from moot.evals._report.debates import consistency_table, evidence_table, rounds_table, stops_table, trials_table
 from moot.evals._report.runs import errors_table, study_notes
@@ -19,10 +19,9 @@ from moot.evals._report.scores import costs_table, is_on_front, seeds_table, str
 from moot.evals._report.tables import Nested, Table
 from moot.evals._report.tests import differences_table, policies_table
 from moot.evals._runs.logs import LoggedRun, read_runs
-from moot.evals._stats.derived import label_prior
 from moot.evals._stats.estimates import mean_over_runs
-from moot.evals._stats.item_scores import item_score
 from moot.evals._stats.measures import load_extra
+from moot.evals._stats.metrics import item_score
 from moot.evals._stats.observations import scored_answers
 from moot.evals._stats.outcomes import UNUSABLE
 from moot.evals._stats.sample_size import power

@@ -16,7 +16,7 @@ from moot.cli.main import app
 from moot.core.callers import serving_callers
 from moot.core.errors import UserError
 from moot.evals._analyses.calibrating import fit_logs
-from moot.evals._identity.parts import version_of
+from moot.evals._runs.identity import version_of
 from moot.evals._stats.calibration import confidence_threshold, score_counts
 from moot.graphs import load_graph
 from moot.nodes._texts.calibrated import (

@@ -17,7 +17,7 @@ from moot.evals._stats.debate_measures import (
     right_consistent_share,
     viewpoint_collisions,
 )
-from moot.evals._stats.evidence_count import EvidenceCount, count_evidence
+from moot.evals._stats.outcomes import EvidenceCount, count_evidence
 from moot.nodes._texts.task import make_task
 
 ANSWERS: list[dict[str, str | None]] = [

@@ -1,28 +1,26 @@
-"""The parts that identify a run: its corpora, prompts and endpoints, and the behaviour of its system."""
+"""The parts that identify a run: its corpora, prompts and endpoints, and the version of its system."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inspect_ai.log import EvalSample
 from moot.core.endpoint import close_clients
-from moot.evals._identity.behaviour import behaviours
-from moot.evals._identity.parts import differences, parts_of
+from moot.evals._runs.identity import code_digest, code_version, differences, parts_of, version_of
 from moot.evals._runs.plan import make_plan, read_plan
 from moot.evals._runs.reference import moot_metadata, read_log_headers
 from moot.evals._runs.run_plan import Limits, run_plan
-from moot.graphs import DESCRIPTIONS
-from moot.nodes._models.speaker import Speaker
+from moot.graphs import load_graph
 from moot.retrievers import index_passages
 from moot.retrievers._corpus import corpus_digest
 from moot.retrievers._files import Passage
 
 from tests.conftest import StartStub
-from tests.evals.behaviours import behaviour_of
 from tests.evals.test_runs import run
 from tests.evals.test_solver import claims
 
@@ -94,7 +92,7 @@ def test_the_parts_that_differ_between_two_runs_are_named(monkeypatch: pytest.Mo
     assert differences(before, before) == []
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:2/v1")
     monkeypatch.setenv("TAVILY_API_KEY", "key")
-    monkeypatch.setitem(behaviours(), "rag", "another")
+    monkeypatch.setattr("moot.evals._runs.identity.code_version", lambda: "another")
     monkeypatch.setattr(
         "moot.nodes._texts.calibrated.shipped", lambda name: "other" if name == "rag/answer" else "same"
     )
@@ -122,21 +120,10 @@ def test_a_plan_saved_with_its_logs_runs_no_sample_twice(
     assert not run_samples
 
 
-@pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_a_systems_version_is_the_digest_of_its_behaviour(name: str) -> None:
-    """If this test fails, the system's behaviour changed.
-
-    If the change was intended, run `python -m tests.evals.behaviours`.
-    """
-    assert await behaviour_of(name) == behaviours()[name]
-
-
-async def test_an_added_word_in_a_prompt_changes_the_digest_of_the_behaviour(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Speaker.filled
-
-    def filled_with_added_word(speaker: Speaker, prompt: str, values: Any) -> tuple[str, str]:
-        instructions, data = original(speaker, prompt, values)
-        return f"{instructions} Please.", data
-
-    monkeypatch.setattr(Speaker, "filled", filled_with_added_word)
-    assert await behaviour_of("standard_prompting") != behaviours()["standard_prompting"]
+def test_a_systems_version_changes_with_moots_code(tmp_path: Path) -> None:
+    (tmp_path / "graph.py").write_text("rounds = 1")
+    before = code_digest([str(tmp_path)])
+    assert version_of("rag", load_graph("rag").settings()) == f"rag {code_version()}"
+    (tmp_path / "graph.py").write_text("rounds = 2")
+    assert code_digest([str(tmp_path)]) != before
+    assert code_version().startswith(f"{version('moot')} ")

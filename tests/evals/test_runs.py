@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 from inspect_ai.log import EvalError, EvalLog, EvalSample, read_eval_log, recoverable_eval_logs
-from inspect_ai.log._recorders.buffer.database import SampleBufferDatabase
 from moot.cli.eval_run import ProgressBar
 from moot.cli.main import app
 from moot.core.errors import UserError
@@ -272,34 +271,6 @@ def test_a_stopped_run_resumes(
     assert all(asyncio.run(references.for_sample(sample.id)) for sample in resumed_log.samples or [])
     assert all(row["actual_outputs"]["answer"] for row in experiment_of(Path(record["log"]))["results"])
     assert not [log for log in recoverable_eval_logs(str(tmp_path / "logs")) if log.log.name == record["log"]]
-
-
-@pytest.mark.parametrize("bounded", ["0", "1"])
-def test_all_events_of_a_sample_are_in_one_commit(
-    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: str
-) -> None:
-    """With bounded memory, Inspect reads a sample's events back from the recovery database. No event is lost."""
-    start_stub()
-    monkeypatch.setenv("INSPECT_TRANSCRIPT_BOUNDED", bounded)
-    monkeypatch.setattr("inspect_ai._eval.task.run.DEFAULT_RESIDENT_TAIL", 5)
-    commit, committed = SampleBufferDatabase.log_events, Counter[str]()
-
-    def record_and_log(buffer: SampleBufferDatabase, events: list[Any]) -> None:
-        committed.update({str(event.id) for event in events})
-        commit(buffer, events)
-
-    monkeypatch.setattr(SampleBufferDatabase, "log_events", record_and_log)
-    data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 3)
-    log = run(tmp_path, graphs=["standard_prompting"], tasks={"fever": data})["standard_prompting"]
-    samples = log.samples or []
-    assert committed == {str(sample.id): 1 for sample in samples}
-    for sample in samples:
-        logged = [(event.event, getattr(event, "name", None)) for event in sample.events]
-        assert logged[0] == ("span_begin", "init")
-        assert logged[-1][0] == "span_end"
-        started, ended = (Counter(kind for kind, _ in logged)[kind] for kind in ("span_begin", "span_end"))
-        assert started == ended
-        assert [event for event, _ in logged].count("score") == 4  # one for each scorer
 
 
 def test_a_broken_line_is_an_error_before_any_sample_runs(start_stub: StartStub, tmp_path: Path) -> None:

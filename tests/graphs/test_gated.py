@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from moot.core.errors import UserError
-from moot.evals._identity.behaviour import behaviours
-from moot.evals._identity.parts import parts_of
+from moot.evals._runs.identity import code_version, parts_of
 from moot.graphs import load_graph
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._steps.gate import inner_input, verified_origins
@@ -275,4 +274,4 @@ def test_the_identity_of_a_run_includes_the_debate_behind_the_gate() -> None:
     first, other = (parts_of("gated", {"model": "fake:1", "debate": name}) for name in ("tool_mad", "madke"))
     assert {"tool_mad/judge", "rag/answer"} <= set(first["prompts"])
     assert "madke/summary" in other["prompts"]
-    assert first["behaviour"] == f"{behaviours()['gated']}+{behaviours()['tool_mad']}" != other["behaviour"]
+    assert first["behaviour"] == f"gated {code_version()}+tool_mad {code_version()}" != other["behaviour"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from moot.core.errors import UserError, WorldError
 from moot.evals._benchmarks import catalogue
-from moot.evals._identity.parts import version_of
+from moot.evals._runs.identity import version_of
 from moot.graphs import _registry as registry
 from moot.graphs import load_graph
 from moot.retrievers import _search as search

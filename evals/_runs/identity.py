@@ -5,11 +5,15 @@ Two runs that differ in any part never share a log, even if their settings are t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from moot import graphs, nodes
 from moot.core.endpoint import PROVIDERS, find_endpoint
-from moot.evals._identity.behaviour import behaviours
+from moot.core.fingerprints import moot_version
 from moot.graphs import load_graph
 from moot.graphs._registry import INSTALLED
 from moot.nodes._runtime.node import choose_model
@@ -38,17 +42,7 @@ PART_NAMES = {
 
 
 def parts_of(graph: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts that a system with these settings depends on. Blocking.
-
-    Args:
-        graph: the name of the system's graph.
-        chosen: the settings that differ from the defaults.
-
-    Raises:
-        UserError: the graph, a setting, a source or a corpus is unknown or invalid; a corpus is unfinished or damaged;
-            or a provider's address, key or package is missing or invalid.
-        WorldError: the Chroma server failed.
-    """
+    """The parts that a system with these settings depends on. Blocking."""
     system = load_graph(graph)
     settings = checked_settings(system.settings, chosen, graph)
     needs: Needs = system.graph.builder.needs(settings)
@@ -69,21 +63,27 @@ def version_of(graph: str, settings: Settings) -> str:
 
 
 def single_version(graph: str) -> str:
-    """The version of one system without its inner debate.
+    """The version of one system without its inner debate."""
+    return INSTALLED.version(graph) if graph in INSTALLED.names() else f"{graph} {code_version()}"
 
-    For a system of an installed package, this is the package's name and version with a digest of the package's code.
-    """
-    return INSTALLED.version(graph) if graph in INSTALLED.names() else behaviours()[graph]
+
+@cache
+def code_version() -> str:
+    """Moot's version and a digest of its graphs and nodes, which may change in a checkout without a new version."""
+    return f"{moot_version()} {code_digest([*graphs.__path__, *nodes.__path__])}"
+
+
+def code_digest(folders: Iterable[str]) -> str:
+    """A digest of the names and texts of all Python files in folders."""
+    digest_of_code = hashlib.sha256()
+    for folder in folders:
+        for file in sorted(Path(folder).rglob("*.py")):
+            digest_of_code.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest_of_code.hexdigest()[:16]
 
 
 def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
-    """The addresses of the providers of all models that a system may call, by provider.
-
-    The system's encoder is included.
-
-    Raises:
-        UserError: as `endpoints`.
-    """
+    """The addresses of the providers of all models that a system may call, by provider."""
     roles = {**needs.roles, "equivalence": None}
     names = {choose_model(settings, role, own_model).model for role, own_model in roles.items()}
     names |= {settings.embedder} if needs.encoder or needs.sources else set()
@@ -91,14 +91,7 @@ def endpoints_of(needs: Needs, settings: Settings) -> dict[str, str]:
 
 
 def endpoints(*models: str) -> dict[str, str]:
-    """The addresses of models' providers, by provider, without user names and passwords.
-
-    Providers whose models run in this process are left out. The name of a provider's company stands for an unknown
-    address.
-
-    Raises:
-        UserError: a provider's address, key or package is missing or invalid.
-    """
+    """The addresses of models' providers, by provider, without user names and passwords."""
     providers = sorted({name.partition(":")[0] for name in models if ":" in name})
     known = {provider: find_endpoint(provider).display_url for provider in providers if provider in PROVIDERS}
     return known | {provider: vendor_endpoint(provider).display_url for provider in providers if provider in VENDORS}
