@@ -63,11 +63,14 @@ def kind_of(file: Path) -> Kind | None:
     return "html" if suffix in (".html", ".htm", ".xhtml") else "csv" if suffix in (".csv", ".tsv") else None
 
 
-def parse(file: Path, kind: Kind) -> ParsedDocument:
-    """Parses a document, which if damaged or malicious may raise any error, not only UnreadableDocument."""
+def parse(file: Path, kind: Kind, tick: Callable[[], None] = lambda: None) -> ParsedDocument:
+    """Parses a document, which if damaged or malicious may raise any error, not only UnreadableDocument.
+
+    ``tick`` is called after each page of a PDF.
+    """
     if file.stat().st_size > LARGEST_DOCUMENT:
         raise UnreadableDocument(f"it has more than {LARGEST_DOCUMENT // 2**20} MiB")
-    found = PARSERS[kind](file)
+    found = parse_pdf(file, tick) if kind == "pdf" else PARSERS[kind](file)
     found["parts"] = [part for part in found["parts"] if part["text"].strip()]
     if not found["parts"]:
         raise UnreadableDocument("it contains no text")
@@ -95,7 +98,6 @@ def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
 
 
 PARSERS: dict[Kind, Callable[[Path], ParsedDocument]] = {
-    "pdf": parse_pdf,
     "html": parse_html,
     "docx": parse_docx,
     "csv": parse_csv,
