@@ -84,7 +84,9 @@ def parse_pdf(file: Path, tick: Callable[[], None]) -> ParsedDocument:
     found["empty_pages"] -= sum(why.values())
     notes = [f"{count:,} of its {pages:,} pages {reason}" for reason, count in why.items()]
     if by_ocr:
-        notes.insert(0, f"{by_ocr:,} of its {pages:,} pages were read by OCR ({ocr.languages()}), which makes mistakes")
+        notes.insert(
+            0, f"{by_ocr:,} of its {pages:,} pages were read by OCR, as {ocr.languages()} ({ocr.LANGUAGES}): check them"
+        )
     found["note"] = "; ".join(notes)
     return found
 

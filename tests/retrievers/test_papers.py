@@ -157,7 +157,7 @@ def test_scanned_pages_are_read_by_ocr_and_say_so(rotation: int, tmp_path: Path)
     first, second = passages(tmp_path, "scan.pdf", scan(" ".join(LINES), rotation=rotation), notes)
     assert (first.text, first.title, first.page) == (" ".join(LINES), "scan: Scan (read by OCR)", "1")
     assert (second.text, second.title) == ("Typed.", "scan: Type")
-    assert notes == ["scan.pdf: 1 of its 2 pages were read by OCR (eng), which makes mistakes."]
+    assert notes == ["scan.pdf: 1 of its 2 pages were read by OCR, as eng (MOOT_OCR_LANGUAGES): check them."]
     assert [text["title"] for text in read_given(tmp_path / "scan.pdf")] == [first.title, second.title]
 
 
