@@ -16,17 +16,11 @@ from moot.core.errors import UserError
 from moot.core.files import why_unread
 from moot.core.lazy import imported
 from moot.retrievers._archives import host_of, page_of
+from moot.retrievers._documents.charsets import decoded
 from moot.retrievers._documents.children import read_documents, unreadable
 from moot.retrievers._documents.fetch import fetch
-from moot.retrievers._documents.parse import (
-    LARGEST_DOCUMENT,
-    Kind,
-    ParsedDocument,
-    Part,
-    UnreadableDocument,
-    decoded,
-    kind_of,
-)
+from moot.retrievers._documents.parse import LARGEST_DOCUMENT, Kind, kind_of
+from moot.retrievers._documents.parsed import ParsedDocument, Part, UnreadableDocument
 from moot.retrievers._evidence import clean
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -35,6 +29,9 @@ LONGEST_PARAGRAPH = 1200
 
 Longer paragraphs are split, but passages of JSON Lines are not.
 """
+
+UNREAD = (".", "~$")
+"""How the names of hidden files begin, and of the files that Word keeps while a document is open."""
 
 
 class Passage(BaseModel):
@@ -80,7 +77,7 @@ def read_passages(
     are split. The kind of a file is decided by its content if possible, but ``.jsonl`` files are recognised by name.
 
     Args:
-        path: the file or folder. In a folder, names that begin with a dot are skipped.
+        path: the file or folder. In a folder, names that begin with a dot or with ``~$`` are skipped.
         refused: called with the error of each file that cannot be read; then reading continues. By default, the first
             error is raised, but a folder's files that cannot be read are skipped if their suffix is not in
             `FILE_SUFFIXES`.
@@ -158,7 +155,7 @@ def _files(path: Path) -> list[tuple[Path, str]]:
         entries += [link for name in folders if (link := Path(folder, name)).is_symlink() and _is_outside(link, path)]
     entries += [Path(error.filename) for error in errors]
     found = ((file, file.relative_to(path)) for file in sorted(entries))
-    return [(file, name.as_posix()) for file, name in found if not any(part.startswith(".") for part in name.parts)]
+    return [(file, name.as_posix()) for file, name in found if not any(part.startswith(UNREAD) for part in name.parts)]
 
 
 def _is_outside(file: Path, path: Path) -> bool:

@@ -11,6 +11,13 @@ from textwrap import wrap
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+SPACES = (
+    'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math" '
+    'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006" xmlns:v="urn:schemas-microsoft-com:vml" '
+    'xmlns:wp="http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing" '
+    'xmlns:wps="http://schemas.microsoft.com/office/word/2010/wordprocessingShape"'
+)
+"""Names of drawings and equations in a Word file."""
 
 
 def pdf(pages: Sequence[str], chapters: Sequence[str] = (), *, title: str = "", locked: bool = False) -> bytes:
@@ -36,12 +43,17 @@ def pdf_from_streams(
     title: str = "",
     locked: bool = False,
     compressed: Sequence[bytes] = (),
+    page: bytes = b"",
+    catalog: bytes = b"",
+    font: bytes = b"",
+    more: Sequence[bytes] = (),
 ) -> bytes:
     """A PDF file as from `pdf`, but with the drawing commands of each page instead of its text.
 
-    ``compressed`` has the drawing commands of further pages, already compressed.
+    ``compressed`` has the drawing commands of further pages, already compressed. ``page``, ``catalog`` and ``font`` are
+    added to each page, the catalog and the font; they can name the objects ``more``, whose numbers begin with 4.
     """
-    objects: list[bytes] = [b"", b"", b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"]
+    objects: list[bytes] = [b"", b"", b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica%s>>" % font, *more]
 
     def add(content: bytes) -> int:
         objects.append(content)
@@ -50,7 +62,7 @@ def pdf_from_streams(
     numbers = []
     for stream in [*map(zlib.compress, streams), *compressed]:
         drawn = add(b"<</Filter/FlateDecode/Length %d>>\nstream\n%s\nendstream" % (len(stream), stream))
-        about = b"/MediaBox[0 0 600 800]/Resources<</Font<</F1 3 0 R>>>>"
+        about = b"/MediaBox[0 0 600 800]/Resources<</Font<</F1 3 0 R>>>>%s" % page
         numbers.append(add(b"<</Type/Page/Parent 2 0 R%s/Contents %d 0 R>>" % (about, drawn)))
     first = len(objects) + 2
     outline = add(b"<</Type/Outlines/First %d 0 R/Last %d 0 R>>" % (first, first + len(chapters) - 1))
@@ -58,7 +70,7 @@ def pdf_from_streams(
         following = b"/Next %d 0 R" % (first + i + 1) if i + 1 < len(chapters) else b""
         add(b"<</Title(%s)/Parent %d 0 R/Dest[%d 0 R/Fit]%s>>" % (chapter.encode(), outline, numbers[i], following))
     outlines = b"/Outlines %d 0 R" % outline if chapters else b""
-    objects[0] = b"<</Type/Catalog/Pages 2 0 R%s>>" % outlines
+    objects[0] = b"<</Type/Catalog/Pages 2 0 R%s%s>>" % (outlines, catalog)
     objects[1] = b"<</Type/Pages/Count %d/Kids[%s]>>" % (len(numbers), b" ".join(b"%d 0 R" % n for n in numbers))
     trailer = b"/Info %d 0 R" % add(b"<</Title(%s)>>" % title.encode())
     if locked:
@@ -84,25 +96,28 @@ def paragraph(text: str, style: str = "") -> str:
     return f"<w:p>{styled}<w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
-def docx(body: str, before: str = "") -> bytes:
-    """A Word file with the title "Minutes" and the XML ``body``. The XML ``before`` precedes the document element."""
+def docx(body: str, before: str = "", *, main: str = "word/document.xml", styles: str = "") -> bytes:
+    """A Word file with the title "Minutes" and the XML ``body``. The XML ``before`` precedes the document element.
+
+    ``main`` is the name of the part with the text; ``styles`` is the XML of further styles.
+    """
     kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
     types = (
         f'<Types xmlns="{PACKAGE}/content-types"><Default Extension="rels" '
         'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-        f'<Override PartName="/word/document.xml" ContentType="{kind}"/></Types>'
+        f'<Override PartName="/{main}" ContentType="{kind}"/></Types>'
     )
-    styles = "".join(
+    styles += "".join(
         f'<w:style w:type="paragraph" w:styleId="Heading{n}"><w:name w:val="heading {n}"/></w:style>' for n in (1, 2)
     )
     parts = {
         "[Content_Types].xml": types,
         "_rels/.rels": f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" '
-        f'Type="{OFFICE}/officeDocument" Target="word/document.xml"/></Relationships>',
-        "word/_rels/document.xml.rels": f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" '
-        f'Type="{OFFICE}/styles" Target="styles.xml"/></Relationships>',
+        f'Type="{OFFICE}/officeDocument" Target="{main}"/></Relationships>',
+        f"word/_rels/{main.removeprefix('word/')}.rels": f'<Relationships xmlns="{PACKAGE}/relationships">'
+        f'<Relationship Id="r1" Type="{OFFICE}/styles" Target="styles.xml"/></Relationships>',
         "word/styles.xml": f'<w:styles xmlns:w="{WORD}">{styles}</w:styles>',
-        "word/document.xml": f'{before}<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>',
+        main: f'{before}<w:document xmlns:w="{WORD}" {SPACES}><w:body>{body}</w:body></w:document>',
         "docProps/core.xml": '<p xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>Minutes</dc:title></p>',
     }
     out = io.BytesIO()

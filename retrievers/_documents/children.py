@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,15 +16,22 @@ from contextlib import suppress
 from pathlib import Path
 
 from moot.core.errors import UserError
-from moot.retrievers._documents.parse import Kind, ParsedDocument, UnreadableDocument, parse
+from moot.retrievers._documents.ocr import LANGUAGES
+from moot.retrievers._documents.parse import Kind, parse
+from moot.retrievers._documents.parsed import ParsedDocument, UnreadableDocument
 
 MEMORY = 2 * 2**30
 """The maximum memory (address space) of a child process, in bytes."""
 SECONDS = 60.0
-"""The time limit for a document, in seconds. Each MiB of the document adds one second."""
+"""The time limit for a page, or for a document without pages, in seconds. Each MiB of the document adds one second."""
+LONGEST = 600.0
+"""The time limit for a document with pages, in seconds: OCR takes about 3 seconds for a page."""
 AT_ONCE = max(1, min(4, os.cpu_count() or 1))
 """The maximum number of child processes of one call of `read_documents`."""
-PASSED_VARIABLES = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "HOME", "LANG", "LC_ALL", "TMPDIR")
+PASSED_VARIABLES = (
+    *("PATH", "PYTHONPATH", "VIRTUAL_ENV", "HOME", "LANG", "LC_ALL", "TMPDIR"),
+    *(LANGUAGES, "TESSDATA_PREFIX"),
+)
 """The environment variables that a child process gets. Variables with keys are not among them."""
 
 
@@ -39,27 +47,20 @@ class Child:
         assert process.stdin is not None
         assert process.stdout is not None
         seconds = SECONDS + file.stat().st_size / 2**20
-        late = threading.Event()
-
-        def give_up() -> None:
-            late.set()
-            process.kill()
-
-        timer = threading.Timer(seconds, give_up)
-        timer.start()
+        end = time.monotonic() + LONGEST
+        line = b"\n"
         try:
             process.stdin.write(json.dumps([os.fspath(file.absolute()), kind]).encode() + b"\n")
             process.stdin.flush()
-            line = process.stdout.readline()
+            while line == b"\n":  # an empty line: a page is read
+                line, late = _next_line(process, min(seconds, end - time.monotonic()))
         except BrokenPipeError:
-            line = b""
-        finally:
-            timer.cancel()
+            line, late = b"", False
         if not line.endswith(b"\n"):  # the process ended, perhaps in the middle of its answer
             self.close()
             why = (
-                f"more than {seconds:.0f} seconds"
-                if late.is_set()
+                f"more than {seconds:.0f} seconds for a page, or {LONGEST:.0f} for all. Give a part of it"
+                if late
                 else f"more than {MEMORY // 2**20:,} MiB of memory, or it crashes the reader"
             )
             raise UnreadableDocument(f"reading it takes {why}")
@@ -82,12 +83,37 @@ class Child:
     def close(self) -> None:
         """Ends the process, if there is one."""
         if self._process is not None:
-            self._process.kill()
+            _kill(self._process)
             for end in (self._process.stdin, self._process.stdout):
                 with suppress(OSError):
                     end.close()  # type: ignore[union-attr]
             self._process.wait()
             self._process = None
+
+
+def _next_line(process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bool]:
+    """A child's next line, and whether the child was killed because it took longer than ``seconds``."""
+    assert process.stdout is not None
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        _kill(process)
+
+    timer = threading.Timer(max(0.0, seconds), give_up)
+    timer.start()
+    try:
+        return process.stdout.readline(), late.is_set()
+    finally:
+        timer.cancel()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kills a child, and if it runs tesseract, this too; on Windows, tesseract ends by its own time limit."""
+    with suppress(ProcessLookupError):
+        if process.poll() is None and hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
 
 
 def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[ParsedDocument | UnreadableDocument]:
@@ -154,10 +180,15 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # so that libraries cannot print into the results
     limit_process()
+
+    def tick() -> None:
+        answers.write("\n")
+        answers.flush()
+
     for line in sys.stdin:
         file, kind = json.loads(line)
         try:
-            answer: ParsedDocument | str = parse(Path(file), kind)
+            answer: ParsedDocument | str = parse(Path(file), kind, tick)
         except UnreadableDocument as error:
             answer = str(error)
         except MemoryError:  # the process must end, because it may still hold data of this document

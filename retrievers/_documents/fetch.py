@@ -28,7 +28,7 @@ from moot.core.errors import MootError, UserError, WorldError
 from moot.core.files import storage_error, write_atomically
 from moot.core.home import moot_home, private_folder
 from moot.core.lazy import imported
-from moot.retrievers._documents.parse import bom_encoding
+from moot.retrievers._documents.charsets import bom_encoding
 
 HOSTS = "MOOT_FETCH_HOSTS"
 """The environment variable with hosts in private networks that may be fetched, separated by commas."""
@@ -195,8 +195,8 @@ def _store_answer(url: str, from_url: str, answer: Any, content: bytes) -> Fetch
     """Stores an answer under ``MOOT_HOME/fetched``, with a description as JSON; blocking."""
     kind = answer.content_type.lower()
     suffix = Path(unquote(urlsplit(from_url).path)).suffix.lower()
-    # Another media type is refused, unless the address ends with one of the suffixes.
-    suffix = SUFFIXES.get(kind) or (suffix if suffix in SUFFIXES.values() else "")
+    # Another media type is refused, unless the content or the end of the address shows what it is.
+    suffix = _suffix_of(content) or SUFFIXES.get(kind) or (suffix if suffix in SUFFIXES.values() else "")
     if not suffix:
         raise UserError(f"{url} is {kind or 'of an unknown kind'}, which is not supported.", kind="invalid_file")
     digest = hashlib.sha256(content).hexdigest()
@@ -216,6 +216,13 @@ def _store_answer(url: str, from_url: str, answer: Any, content: bytes) -> Fetch
     except OSError as error:
         raise storage_error("Web pages", folder, error) from error
     return found
+
+
+def _suffix_of(content: bytes) -> str:
+    """The suffix of a PDF or Word file, which servers often send as another kind; otherwise empty."""
+    if b"%PDF-" in content[:1024]:
+        return ".pdf"
+    return ".docx" if content.startswith(b"PK\x03\x04") and b"[Content_Types].xml" in content else ""
 
 
 def in_utf8(content: bytes, charset: str) -> bytes | None:

@@ -157,7 +157,7 @@ def test_all_pages_of_a_long_pdf_are_read(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("locked.pdf", pdf(["Secret."], locked=True), "it is encrypted. Save a copy without a password"),
-        ("scan.pdf", pdf(["", ""]), "OCR"),
+        ("blank.pdf", pdf(["", ""]), "it contains no text"),
         ("broken.pdf", b"%PDF-1.7 and nothing else", "it is damaged. Open it"),
         ("empty.pdf", b"", "it is empty"),
         ("empty.txt", " \n", "it is empty"),

@@ -30,13 +30,16 @@ from moot.retrievers._files import read_page
 from moot.retrievers._local import Bm25Retriever, open_chroma, open_rows
 from moot.transcript.report.report import report
 
-from tests.papers import pdf
+from tests.papers import docx, paragraph, pdf
 from tests.retrievers.test_documents import ARTICLE
 from tests.web.documents import a_debate, with_evidence
 
 POLISH = "Żółw waży 12 kg."
 RESPONSES: dict[str, tuple[int, dict[str, str], bytes]] = {
     "/page": (200, {"content-type": "text/html; charset=utf-8"}, ARTICLE.encode()),
+    "/download": (200, {"content-type": "application/octet-stream"}, pdf(["Opened in 1869."])),
+    "/as-text": (200, {"content-type": "text/plain; charset=iso-8859-1"}, pdf(["Opened in 1869."])),
+    "/letter": (200, {"content-type": "application/zip"}, docx(paragraph("Opened in 1869."))),
     "/report.pdf": (200, {"content-type": "application/pdf"}, pdf(["Opened in 1869.", "No locks."], title="Canals")),
     "/iso-8859-2": (200, {"content-type": "text/plain; charset=iso-8859-2"}, POLISH.encode("iso-8859-2")),
     "/wrong-encoding": (200, {"content-type": "text/plain; charset=iso-8859-1"}, POLISH.encode()),
@@ -91,6 +94,11 @@ def test_a_page_is_decoded_even_if_its_declared_encoding_is_wrong_or_not_accepte
     assert [piece["text"].removeprefix("\ufeff") for piece in read_given(site + path)] == [POLISH]
     fetched = fetch(site + path)
     assert fetched.file.read_bytes() == RESPONSES[path][2]
+
+
+@pytest.mark.parametrize("path", ["/download", "/as-text", "/letter"])
+def test_a_document_is_read_whatever_kind_the_server_says_it_is(path: str, site: str) -> None:
+    assert [passage.text for passage in read_page(site + path)] == ["Opened in 1869."]
 
 
 def test_a_page_is_read_and_stored_unchanged(site: str, tmp_path: Path) -> None:

@@ -1,0 +1,285 @@
+"""Puts the characters of a PDF page into lines and columns."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
+from statistics import mean
+
+SAME_LINE = 0.25
+"""How far baselines of one line differ at most. All of these values are in heights of a line."""
+RAISED = (0.1, 0.7)
+"""How far the baseline of a superscript or a subscript differs from its line's."""
+SMALLER = 0.85
+"""The maximum height of a superscript or a subscript."""
+TOUCHING = 0.3
+"""The maximum gap between a number and its superscript."""
+SPACE = 0.15
+"""The minimum gap between two words, where the file does not give a space."""
+CELL = 1.0
+"""The minimum gap between columns."""
+NEXT_LINE = 2.5
+"""The maximum distance between the lines of a column."""
+LEAST_LINES = 3
+"""The minimum number of lines that columns of text have side by side; rows of a table may be fewer."""
+LEAST_PROSE = 16
+"""The minimum mean length of the lines of a column of text, in characters; cells of tables are shorter."""
+LEAST_CONTINUED = 0.25
+"""The minimum share of the lines of a column of text that begin within a sentence; rows of tables begin with a name."""
+HYPHEN = re.compile("(\\S{1,200})[-\u00ad]\n+(?=(\\S))")
+OPENING = "([{\"'“„‚‘«¿¡"
+UP = str.maketrans("0123456789+-−=()", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾")
+DOWN = str.maketrans("0123456789+-−=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎")
+PRIVATE = re.compile("[\0\ufffd\ue000-\uf8ff\U000f0000-\U0010ffff]")
+"""Characters without a meaning outside of a font."""
+
+
+@dataclass(slots=True)
+class Glyph:
+    """A character with its origin, its box (left, bottom, right, top), and its angle in radians, clockwise.
+
+    The box is None for spaces and ends of lines that PDFium adds.
+    """
+
+    text: str
+    x: float = 0.0
+    y: float = 0.0
+    box: tuple[float, float, float, float] | None = None
+    angle: float = 0.0
+
+
+@dataclass(slots=True)
+class Run:
+    """Characters without a gap, in the direction of their text: from ``start`` to ``end``, on the line ``base``."""
+
+    turned: int  # by this number of quarters; -1 for other angles
+    start: float
+    end: float
+    base: float
+    height: float
+    text: str
+    spaced: bool  # whether a space precedes it
+    leftward: bool  # whether it has letters that are read from right to left
+
+
+@dataclass(slots=True)
+class Line:
+    """Runs on the same line; its cells are texts that are wide apart, each with its start and its end."""
+
+    turned: int
+    base: float
+    height: float
+    cells: list[tuple[float, float, str]] = field(default_factory=list)
+
+    def text(self) -> str:
+        """The texts of the cells, with a space between them."""
+        return " ".join(text for _, _, text in self.cells)
+
+
+def is_private(text: str) -> bool:
+    """Whether a character has no meaning outside of its font."""
+    return PRIVATE.fullmatch(text) is not None
+
+
+def page_text(glyphs: Iterable[Glyph]) -> str:
+    """The lines of a page in reading order; text in the direction of most of the page precedes other text."""
+    lines = list(_lines(_runs(glyphs)))
+    counted: Counter[int] = Counter()
+    for line in lines:
+        counted[line.turned] += len(line.text())
+    ordered = chain.from_iterable(
+        _in_columns(_downward([line for line in lines if line.turned == turned])) for turned, _ in counted.most_common()
+    )
+    text = "\n".join(line.text() for line in ordered)
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")  # PDFium may give half a character
+    return PRIVATE.sub("", text)
+
+
+def _runs(glyphs: Iterable[Glyph]) -> Iterator[Run]:
+    """Joins characters that follow each other without a gap."""
+    run: Run | None = None
+    spaced = ended = False
+    for glyph in glyphs:
+        if glyph.box is None or glyph.text.isspace():
+            ended |= glyph.text in "\r\n"
+            spaced |= glyph.text not in "\r\n"
+            continue
+        turned, start, end, base, height = _placed(glyph)
+        leftward = unicodedata.bidirectional(glyph.text) in ("R", "AL")
+        if (
+            run is not None
+            and run.turned == turned
+            and abs(base - run.base) <= SAME_LINE * max(height, run.height)
+            and (
+                not ended  # PDFium has put the characters of the line into the order of reading
+                if leftward or run.leftward
+                else SMALLER <= height / max(run.height, 0.01) <= 1 / SMALLER
+                and max(start - run.end, run.start - end) <= CELL * height
+            )
+        ):
+            run.leftward |= leftward
+            apart = spaced or (ended and start - run.end > SPACE * height)
+            run.text += " " + glyph.text if apart else glyph.text
+            run.start, run.end = min(run.start, start), max(run.end, end)
+        else:
+            if run is not None:
+                yield run
+            run = Run(turned, start, end, base, height, glyph.text, spaced, leftward)
+        spaced = ended = False
+    if run is not None:
+        yield run
+
+
+def _placed(glyph: Glyph) -> tuple[int, float, float, float, float]:
+    """The direction of a character, its start and end in this direction, its baseline and its height."""
+    assert glyph.box is not None
+    left, bottom, right, top = glyph.box
+    quarters = glyph.angle / (math.pi / 2)
+    turned = round(quarters) % 4
+    if abs(quarters - round(quarters)) > 0.05:
+        cosine, sine = math.cos(glyph.angle), math.sin(glyph.angle)
+        start = glyph.x * cosine - glyph.y * sine
+        height = max(right - left, top - bottom)
+        return -1, start, start, glyph.x * sine + glyph.y * cosine, height
+    if turned == 0:
+        return turned, left, right, glyph.y, top - bottom
+    if turned == 1:
+        return turned, -top, -bottom, glyph.x, right - left
+    if turned == 2:
+        return turned, -right, -left, -glyph.y, top - bottom
+    return turned, bottom, top, -glyph.x, right - left
+
+
+def _lines(runs: Iterable[Run]) -> Iterator[Line]:
+    """Joins runs on the same line, with their superscripts and subscripts, in the order of the file."""
+    line: Line | None = None
+    for run in runs:
+        if line is not None and _joins(line, run):
+            continue
+        if line is not None:
+            yield line
+        line = Line(run.turned, run.base, run.height, [(run.start, run.end, run.text)])
+    if line is not None:
+        yield line
+
+
+def _joins(line: Line, run: Run) -> bool:
+    """Adds a run to a line, if it continues the line."""
+    start, end, text = line.cells[-1]
+    gap = run.start - end
+    size = max(line.height, run.height)
+    if line.turned != run.turned or gap < -size / 2:
+        return False
+    rise = (run.base - line.base) / size
+    touches = gap <= TOUCHING * size
+    is_script = RAISED[0] <= abs(rise) <= RAISED[1]
+    if is_script and touches and run.height <= SMALLER * line.height:
+        line.cells[-1] = (start, max(end, run.end), text + raised(run.text, rise > 0, text))
+        return True
+    if (
+        is_script and touches and len(line.cells) == 1 and line.height <= SMALLER * run.height
+    ):  # the number of a footnote
+        line.cells[-1] = (start, run.end, f"{raised(text, rise < 0, '')} {run.text}")
+        line.base, line.height = run.base, run.height
+        return True
+    if abs(rise) > SAME_LINE:
+        return False
+    if gap > CELL * size:
+        line.cells.append((run.start, run.end, run.text))
+    else:
+        space = " " if run.spaced or gap > SPACE * size else ""
+        line.cells[-1] = (start, max(end, run.end), text + space + run.text)
+    return True
+
+
+def raised(text: str, up: bool, before: str) -> str:
+    """A superscript or subscript that no reader takes for a part of a number; letters and the 2 of CO2 stay."""
+    if text.lstrip().startswith("["):
+        return f" {text.lstrip()}"
+    if up:
+        return text.translate(UP)
+    return text.translate(DOWN) if before[-1:].isdigit() else text
+
+
+def _downward(lines: Sequence[Line]) -> list[Line]:
+    """Lines of turned text in order: PDFium sorts them from left to right, which may be from the last to the first."""
+    found: list[Line] = []
+    above: list[Line] = []
+    for line in lines:
+        rise = (line.base - above[-1].base) / max(line.height, above[-1].height) if above else 0.0
+        if line.turned == 0 or not RAISED[1] < rise < NEXT_LINE:
+            found += reversed(above)
+            above = []
+        above.append(line)
+    return [*found, *reversed(above)]
+
+
+def _in_columns(lines: Sequence[Line]) -> Iterator[Line]:
+    """Lines in reading order, if the file has the lines of columns side by side."""
+    at = 0
+    while at < len(lines):
+        length, gutter = max(
+            (_side_by_side(lines[at:], one, other) for (_, one, _), (other, _, _) in pairwise(lines[at].cells)),
+            default=(1, 0.0),
+        )
+        block = lines[at : at + length]
+        at += length
+        if length == 1:
+            yield block[0]
+            continue
+        for left in (True, False):
+            column = [
+                Line(line.turned, line.base, line.height, cells)
+                for line in block
+                if (cells := [cell for cell in line.cells if (cell[0] < gutter) == left])
+            ]
+            yield from _in_columns(column)
+
+
+def _side_by_side(lines: Sequence[Line], begin: float, end: float) -> tuple[int, float]:
+    """The number of lines that a gutter divides into columns of text, from the first on (1 if none); and its middle."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    last, length, both = lines[0], 0, 0
+    for line in lines:
+        if abs(line.base - last.base) > NEXT_LINE * max(line.height, last.height):
+            break
+        left = [cell for cell in line.cells if cell[0] < begin]
+        right = line.cells[len(left) :]
+        within = max([begin, *(cell[1] for cell in left)]), min([end, *(cell[0] for cell in right)])
+        if within[1] - within[0] < CELL * line.height / 2:
+            break
+        begin, end = within
+        for side, cells in zip(sides, (left, right), strict=True):
+            side += [" ".join(text for _, _, text in cells)] if cells else []
+        both += bool(left and right)
+        last, length = line, length + 1
+    is_prose = both >= LEAST_LINES and all(map(_is_prose, sides))
+    return (length, (begin + end) / 2) if is_prose else (1, 0.0)
+
+
+def _is_prose(lines: Sequence[str]) -> bool:
+    """Whether lines look like running text, not like the cells of a table."""
+    continued = sum(line[0].isalpha() and not line[0].isupper() for line in lines)
+    return mean(map(len, lines)) >= LEAST_PROSE and continued >= LEAST_CONTINUED * len(lines)
+
+
+def join_lines(text: str) -> str:
+    """A page's lines as running text, in which words that a hyphen divides are joined again.
+
+    The hyphen stays in names, numbers and addresses. It is lost in a compound of lower-case words, as nothing tells
+    ``well-known`` from a divided word.
+    """
+
+    def joined(at: re.Match[str]) -> str:
+        word, following = at[1], at[2]
+        if word.lstrip(OPENING).isalpha() and word[-1].islower() and following.islower():
+            return word
+        return f"{word}-" if word[-1].isalnum() and following.isalnum() else at[0]
+
+    text = text.replace("\r", "\n").replace("\x02", "-").replace("\ufffe\n", "-\n").replace("\ufffe", "")
+    return " ".join(HYPHEN.sub(joined, text).split())

@@ -1,0 +1,271 @@
+"""Reads the text of Word documents as a reader sees it: with changes accepted, and without hidden text."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from moot.core.lazy import imported
+from moot.retrievers._documents.equations import linear
+from moot.retrievers._documents.layout import raised
+from moot.retrievers._documents.parsed import DAMAGED, ParsedDocument, Part, UnreadableDocument, new_document
+
+LARGEST_UNPACKED = 100 * 2**20
+"""The maximum size of a Word document's unpacked XML files, in bytes."""
+STRICT = {
+    b"http://purl.oclc.org/ooxml/wordprocessingml/main": (
+        b"http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    ),
+    b"http://purl.oclc.org/ooxml/officeDocument/relationships": (
+        b"http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    ),
+    b"http://purl.oclc.org/ooxml/officeDocument/math": b"http://schemas.openxmlformats.org/officeDocument/2006/math",
+}
+"""Names of the strict format, and those of the usual format with the same meaning."""
+W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+MOST_COLUMNS = 63
+"""The maximum number of columns of a table in Word."""
+CORE = "docProps/core.xml"
+"""The file with the title."""
+CONTAINERS = tuple(W + name for name in ("fldSimple", "customXml", "dir", "bdo"))
+"""Elements without a meaning of their own here, around runs and paragraphs."""
+GRAPHICS = re.compile(rb"<(?:\w+:)?(?:chart|relIds) ")
+"""A chart, or a diagram (SmartArt)."""
+HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+BLOCKS = ("p", "li", "tr", "ul", "ol", "table", "td", "th", "br", "dl", "dt", "dd", *HEADINGS)
+
+
+def parse_docx(file: Path) -> ParsedDocument:
+    """Parses a Word document, without its pictures; each heading, paragraph, list item and table becomes a part."""
+    mammoth, html = imported("mammoth"), imported("lxml.html")
+    try:
+        with zipfile.ZipFile(file) as packed:
+            main = _main_part(packed)
+            texts = [part for part in packed.infolist() if part.filename.endswith((".xml", ".rels"))]
+            if sum(part.file_size for part in texts) > LARGEST_UNPACKED:
+                raise UnreadableDocument(f"it unpacks to more than {LARGEST_UNPACKED // 2**20} MiB")
+            contents = {part.filename: _usual(packed.read(part)) for part in texts}
+        notes = _plain(contents, main)
+        with io.BytesIO(_packed(contents)) as opened:
+            converted = mammoth.convert_to_html(opened, convert_image=mammoth.images.img_element(lambda image: {}))
+    except (zipfile.BadZipFile, KeyError, ValueError, RecursionError, SyntaxError) as error:
+        raise UnreadableDocument(DAMAGED) from error
+    about = contents.get(CORE, b"").decode(errors="replace")
+    title = re.search(r"<dc:title>([^<]{1,500})</dc:title>", about)
+    if not converted.value.strip():
+        raise UnreadableDocument("it contains no text")
+    tree = html.fragment_fromstring(converted.value, create_parent="div")
+    found = new_document(list(_parts(tree)), html.fromstring(f"<p>{title[1]}</p>").text_content() if title else "")
+    if symbols := sum("w:sym element" in message.message for message in converted.messages):
+        notes.append(f"{symbols:,} symbols are left out. Save it as PDF to read them")
+    found["note"] = "; ".join(notes)
+    return found
+
+
+def _main_part(packed: zipfile.ZipFile) -> str:
+    """The name of the part with the text, which programs choose as they like."""
+    etree = imported("lxml.etree")
+    if "_rels/.rels" in packed.namelist() and packed.getinfo("_rels/.rels").file_size <= LARGEST_UNPACKED:
+        for link in etree.fromstring(packed.read("_rels/.rels"), _parser()):
+            if link.get("Type", "").endswith("/officeDocument"):
+                name: str = posixpath.normpath(link.get("Target", "")).lstrip("/")
+                if name in packed.namelist() and _root(packed, name) == "document":
+                    return name
+    raise UnreadableDocument("it is a ZIP file. Unpack it, or save it as PDF, .docx or .csv")
+
+
+def _root(packed: zipfile.ZipFile, name: str) -> str:
+    """The name of the outermost element of a part, such as ``workbook`` in an Excel file."""
+    etree = imported("lxml.etree")
+    with packed.open(name) as opened:
+        _, first = next(etree.iterparse(opened, events=("start",), resolve_entities=False, no_network=True))
+        return str(etree.QName(first).localname)
+
+
+def _parser() -> Any:
+    """Parses XML without its entities, which may be bombs or files."""
+    return imported("lxml.etree").XMLParser(
+        resolve_entities=False, no_network=True, remove_comments=True, huge_tree=True
+    )
+
+
+def _usual(content: bytes) -> bytes:
+    """An XML file of the strict format with the names of the usual format."""
+    for strict, usual in STRICT.items():
+        content = content.replace(strict, usual)
+    return content
+
+
+def _packed(contents: dict[str, bytes]) -> bytes:
+    """A Word file without its pictures."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as packed:
+        for name, content in contents.items():
+            packed.writestr(name, content)
+    return out.getvalue()
+
+
+def _plain(contents: dict[str, bytes], main: str) -> list[str]:
+    """Replaces what mammoth does not read, in the main part and in notes, by usual text; returns what is left out."""
+    etree = imported("lxml.etree")
+    folder = posixpath.dirname(main)
+    hidden = _hidden_styles(contents.get(posixpath.join(folder, "styles.xml"), b""))
+    for name in (main, *(posixpath.join(folder, f"{kind}.xml") for kind in ("footnotes", "endnotes"))):
+        if name not in contents:
+            continue
+        tree = etree.fromstring(contents[name], _parser())
+        _choose(tree)
+        _remove_hidden(tree, hidden)
+        for element in list(tree.iter(M + "oMath")):
+            run = etree.Element(W + "r")
+            etree.SubElement(run, W + "t").text = f" {linear(element)} "
+            _replace(element, [run])
+        for element in list(tree.iter(M + "oMathPara")):
+            # An equation of its own may stand between paragraphs or within one.
+            block = element.getparent().tag != W + "p"
+            within = list(element.iter(W + "r"))
+            if block:
+                paragraph = etree.Element(W + "p")
+                paragraph.extend(within)
+                within = [paragraph]
+            _replace(element, within)
+        for element in list(tree.iter(*CONTAINERS)):
+            _replace(element, list(element))
+        _free_boxes(tree)
+        contents[name] = etree.tostring(tree)
+    notes = []
+    if graphics := len(GRAPHICS.findall(contents[main])):
+        notes.append(f"{graphics:,} charts or diagrams are left out. Save it as PDF to read their text")
+    if b":altChunk " in contents[main]:
+        notes.append("a part that it takes from another file is left out. Save it as PDF to read it")
+    return notes
+
+
+def _choose(tree: Any) -> None:
+    """Leaves one of several forms of a drawing: the first with text, or the one for all programs."""
+    for element in list(tree.iter(MC + "AlternateContent")):
+        forms = list(element)
+        fallback = [form for form in forms if form.tag == MC + "Fallback"] or forms[:1]
+        chosen = next((form for form in forms if next(form.iter(W + "t", M + "t"), None) is not None), *fallback[:1])
+        if element.getparent() is not None:
+            _replace(element, list(chosen) if chosen is not None else [])
+
+
+def _hidden_styles(styles: bytes) -> set[str]:
+    """The ids of the styles whose text is hidden, with those that are based on them."""
+    if not styles:
+        return set()
+    known = list(imported("lxml.etree").fromstring(styles, _parser()).iter(W + "style"))
+    hidden = {style.get(W + "styleId") for style in known if _is_on(style.find(f"{W}rPr/{W}vanish"))}
+    while True:
+        based = {
+            style.get(W + "styleId")
+            for style in known
+            if (base := style.find(W + "basedOn")) is not None
+            and base.get(W + "val") in hidden
+            and style.find(f"{W}rPr/{W}vanish") is None
+        }
+        if based <= hidden:
+            return hidden
+        hidden |= based
+
+
+def _is_on(switch: Any) -> bool:
+    """Whether a property such as ``vanish`` is there and not switched off."""
+    return switch is not None and switch.get(W + "val") not in ("0", "false", "off")
+
+
+def _remove_hidden(tree: Any, styles: set[str]) -> None:
+    """Removes hidden text, and rows of tables whose deletion is recorded."""
+    for run in list(tree.iter(W + "r", M + "r")):
+        own = run.find(f"{W}rPr/{W}vanish")
+        of_run = run.find(f"{W}rPr/{W}rStyle")
+        paragraph = next(run.iterancestors(W + "p"), None)
+        of_paragraph = paragraph.find(f"{W}pPr/{W}pStyle") if paragraph is not None else None
+        styled = any(style is not None and style.get(W + "val") in styles for style in (of_run, of_paragraph))
+        if (_is_on(own) if own is not None else styled) and run.find(W + "fldChar") is None:
+            _replace(run, [])
+    for row in list(tree.iter(W + "tr")):
+        if row.find(f"{W}trPr/{W}del") is not None:
+            _replace(row, [])
+
+
+def _free_boxes(tree: Any) -> None:
+    """Moves the paragraphs of each text box behind the paragraph to which it is anchored."""
+    last: dict[Any, Any] = {}
+    for box in list(tree.iter(W + "txbxContent")):
+        anchor = next(box.iterancestors(W + "p"), None)
+        if anchor is None:
+            continue
+        for block in list(box):
+            last.get(anchor, anchor).addnext(block)
+            last[anchor] = block
+
+
+def _replace(element: Any, others: list[Any]) -> None:
+    """Puts other elements in the place of an element, without the text after it, which XML of Word does not have."""
+    parent = element.getparent()
+    at = parent.index(element)
+    parent[at : at + 1] = others
+
+
+def _parts(tree: Any) -> Iterator[Part]:
+    """The outermost blocks of mammoth's HTML in order, each with the last heading before it."""
+    heading = ""
+    for mark in tree.iter("input"):  # a check box
+        mark.text = "☒" if mark.get("checked") else "☐"
+    for element in tree:
+        if element.tag in HEADINGS:
+            heading = " ".join(_text(element).split())[:200]
+            continue
+        blocks = list(element) if element.tag in ("ul", "ol") else [element]
+        for block in blocks:
+            text = _table(block) if block.tag == "table" else " ".join(_text(block).split())
+            yield {"text": text, "heading": heading, "page": 0}
+
+
+def _text(element: Any) -> str:
+    """An element's text, with line ends between blocks, and with superscripts apart from numbers."""
+    texts = [element.text or ""]
+    for child in element:
+        text = _text(child)
+        if child.tag in ("sup", "sub"):
+            text = raised(text, child.tag == "sup", "".join(texts))
+        texts += [f"\n{text}\n" if child.tag in BLOCKS else text, child.tail or ""]
+    return "".join(texts)
+
+
+def _table(table: Any) -> str:
+    """The rows of a table, a line each; cells follow the names of their columns if these are marked, or `` | ``."""
+    marked = table.find("thead")
+    rows = list(_rows(row for row in table.iter("tr") if next(row.iterancestors("table")) is table))
+    if marked is None or len(marked) != 1 or len(rows) < 2:
+        return "\n".join(" | ".join(row) for row in rows if any(row))
+    names = rows[0]
+    named = ([(names[at] if at < len(names) else "", cell) for at, cell in enumerate(row) if cell] for row in rows[1:])
+    return "\n".join("; ".join(f"{name}: {cell}" if name else cell for name, cell in row) for row in named if row)
+
+
+def _rows(rows: Iterable[Any]) -> Iterator[list[str]]:
+    """The cells of each row by their columns; a cell that reaches into the rows below has its text in these, too."""
+    reaching: dict[int, tuple[int, str]] = {}  # by column: the number of rows below, and the text
+    for row in rows:
+        cells = {column: text for column, (_, text) in reaching.items()}
+        below = {column: (left - 1, text) for column, (left, text) in reaching.items() if left > 1}
+        column = 0
+        for cell in row:
+            while column in reaching:
+                column += 1
+            cells[column] = " ".join(_text(cell).split())
+            if (height := int(cell.get("rowspan", 1))) > 1:
+                below[column] = (height - 1, cells[column])
+            column += min(int(cell.get("colspan", 1)), MOST_COLUMNS)
+        reaching = below
+        yield [cells.get(column, "") for column in range(max(cells, default=-1) + 1)]
