@@ -10,21 +10,35 @@ import csv
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from moot.core.lazy import imported
+from moot.retrievers._documents.tables import (
+    ERROR_CELL,
+    NO_VALUE,
+    Row,
+    Sheet,
+    cell_text,
+    csv_delimiter,
+    csv_rows,
+    fit,
+    header_of,
+    sheet_rows,
+)
 from typing_extensions import TypedDict
 
 DAMAGED = "it is damaged. Open it in a program that can display it, and save it again"
 PICTURE = "a picture. Run text recognition (OCR) on it, and save the result as text or PDF"
-Kind = Literal["pdf", "html", "docx", "csv"]
+Kind = Literal["pdf", "html", "docx", "csv", "xlsx"]
 
+WORKBOOKS = (".xlsx", ".xlsm")
+"""The suffixes of Excel workbooks."""
 LARGEST_DOCUMENT = 200 * 2**20
 """The maximum size of a file, in bytes."""
 LARGEST_UNPACKED = 100 * 2**20
-"""The maximum size of a Word document's unpacked XML files, in bytes."""
+"""The maximum size of an Office file's unpacked XML files, in bytes."""
 MOST_PAGES = 5000
 """The maximum number of pages of a PDF."""
 MOST_CHARACTERS = 50_000_000
@@ -33,8 +47,10 @@ LIKELY = 0.2
 """A guessed encoding is used only if the decoded text resembles a language by more than this value (0 to 1)."""
 LONGEST_CELL = 1_000_000
 """The maximum length of a CSV cell, in characters."""
+MOST_LINES = 5
+"""The maximum number of lines that a note lists."""
 FOREIGN = {
-    b"\xd0\xcf\x11\xe0": "an old Office file (.doc, .xls) or has a password. Save it as .docx, .csv or PDF",
+    b"\xd0\xcf\x11\xe0": "an old Office file (.doc, .xls) or has a password. Save it as .docx, .xlsx or PDF",
     b"{\\rtf": "rich text (RTF). Save it as .docx or PDF",
     b"\x89PNG": PICTURE,
     b"\xff\xd8\xff": PICTURE,
@@ -98,6 +114,8 @@ def kind_of(file: Path) -> Kind | None:
     if b"%PDF-" in start[:1024]:
         return "pdf"
     if start.startswith(b"PK\x03\x04"):
+        if file.suffix.lower() in WORKBOOKS:
+            return "xlsx"
         return "docx"  # `parse` checks it, in a child process, because a ZIP file may list millions of files
     if what := next((what for mark, what in FOREIGN.items() if start.startswith(mark)), None):
         raise UnreadableDocument(f"it is {what}")
@@ -114,6 +132,8 @@ def kind_of(file: Path) -> Kind | None:
         raise UnreadableDocument("it is not a PDF, although its name says so")
     if suffix == ".docx":
         raise UnreadableDocument("it is not a Word document, although its name says so")
+    if suffix in WORKBOOKS:
+        raise UnreadableDocument("it is not an Excel workbook, although its name says so")
     return "html" if suffix in (".html", ".htm", ".xhtml") else "csv" if suffix in (".csv", ".tsv") else None
 
 
@@ -135,8 +155,16 @@ def bom_encoding(content: bytes) -> str | None:
     return next((encoding for mark, encoding in MARKS.items() if content.startswith(mark)), None)
 
 
-def decoded(content: bytes) -> str:
-    """The text in the first encoding that fits: of the byte order mark, UTF-8, of an HTML declaration, or a guess."""
+def decoded(content: bytes, declared: str | None = None) -> str:
+    """The text in the first encoding that fits: of the byte order mark, UTF-8, of an HTML declaration, or a guess.
+
+    A ``declared`` encoding is the only one that is tried.
+    """
+    if declared:
+        try:
+            return content.decode(declared)
+        except (UnicodeError, LookupError) as error:
+            raise UnreadableDocument(f"it is not text in {declared} ({error})") from error
     named = CHARSET.search(content[:4096])
     for encoding in (bom_encoding(content), "utf-8", named and named[1].decode()):
         try:
@@ -282,16 +310,21 @@ def _blocks(body: Any, headings: tuple[str, ...], blocks: tuple[str, ...]) -> It
             yield {"text": " ".join(" ".join(element.itertext()).split()), "heading": heading, "page": 0}
 
 
+def check_unpacked_size(packed: zipfile.ZipFile) -> None:
+    """Refuses an Office file whose texts are too large when they are unpacked; pictures do not count."""
+    texts = (part for part in packed.infolist() if part.filename.endswith((".xml", ".rels")))
+    if sum(part.file_size for part in texts) > LARGEST_UNPACKED:
+        raise UnreadableDocument(f"it unpacks to more than {LARGEST_UNPACKED // 2**20} MiB")
+
+
 def _parse_docx(file: Path) -> ParsedDocument:
     """Parses a Word document, without its pictures."""
     mammoth, html = imported("mammoth"), imported("lxml.html")
     try:
         with zipfile.ZipFile(file) as packed:
             if "word/document.xml" not in packed.namelist():
-                raise UnreadableDocument("it is a ZIP file. Unpack it, or save it as PDF, .docx or .csv")
-            texts = (part for part in packed.infolist() if part.filename.endswith((".xml", ".rels")))
-            if sum(part.file_size for part in texts) > LARGEST_UNPACKED:
-                raise UnreadableDocument(f"it unpacks to more than {LARGEST_UNPACKED // 2**20} MiB")
+                raise UnreadableDocument("it is a ZIP file. Unpack it, or save it as PDF, .docx, .xlsx or .csv")
+            check_unpacked_size(packed)
             about = packed.read(CORE).decode(errors="replace") if CORE in packed.namelist() else ""
         with file.open("rb") as opened:
             converted = mammoth.convert_to_html(opened, convert_image=mammoth.images.img_element(lambda image: {}))
@@ -304,31 +337,89 @@ def _parse_docx(file: Path) -> ParsedDocument:
     return _document(list(_blocks(tree, HEADINGS, BLOCKS)), title[1] if title else "")
 
 
-# --- CSV
+# --- tables
 
 
 def _parse_csv(file: Path) -> ParsedDocument:
-    """Parses a CSV file: each row after the first becomes a part, with the column's name before each value."""
+    """Parses a CSV file: each row becomes a part (`_row_parts`)."""
     text = decoded(file.read_bytes()).removeprefix("\ufeff")
     csv.field_size_limit(LONGEST_CELL)
-    first = text.partition("\n")[0]
-    delimiter = max(",;\t", key=first.count)
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    try:
-        filled = [(rows.line_num, [cell.strip() for cell in row]) for row in rows if any(map(str.strip, row))]
-    except csv.Error as error:
-        raise UnreadableDocument(f"line {rows.line_num} is not CSV ({error})") from error
-    (_, names), *rest = filled or [(0, [])]
+    delimiter = csv_delimiter(io.StringIO(text, newline=""))
+    parts, note = _row_parts(list(csv_rows(io.StringIO(text, newline=""), delimiter)))
+    return _document(parts) | {"note": note}
+
+
+def _parse_xlsx(file: Path) -> ParsedDocument:
+    """Parses the sheets of an Excel workbook as `_parse_csv` does; several sheets have their names as headings."""
+    sheets, note = read_workbook(file)
     parts: list[Part] = []
-    for line, row in rest:
-        if len(row) != len(names):
-            raise UnreadableDocument(f"line {line} has {len(row)} columns, and the first line has {len(names)}")
-        cells = (f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=True) if cell)
-        parts.append({"text": "; ".join(cells), "heading": "", "page": 0})
-    found = _document(parts)
-    if "text" in names:
-        found["note"] = AS_ROWS
-    return found
+    notes = [note]
+    for sheet in sheets:
+        own, note = _row_parts(list(sheet_rows(sheet)), sheet["name"] if len(sheets) > 1 else "")
+        parts += own
+        notes.append(note)
+    return _document(parts) | {"note": "; ".join(dict.fromkeys(filter(None, notes)))}
+
+
+def _row_parts(rows: Sequence[Row], heading: str = "") -> tuple[list[Part], str]:
+    """Each row below the header as a part with the column's name before each value, and a note about other rows.
+
+    The texts above the header are parts, and a row that does not fit the header is a part with its own text.
+    """
+    header = header_of(rows)
+    if header is None:
+        return [{"text": row.text, "heading": heading, "page": 0} for row in rows], ""
+    texts = [*header.above]
+    unfit: list[int] = []
+    for row in (fit(row, header) for row in rows if row.line > header.line or row.problem):
+        if row.problem:
+            unfit.append(row.line)
+        if len(row.text) > LONGEST_CELL and row.problem:
+            raise UnreadableDocument(f"line {row.line} has a cell of more than {LONGEST_CELL:,} characters")
+        cells = zip(header.names, map(str.strip, row.cells), strict=False)
+        named = "; ".join(f"{name}: {cell}" if name else cell for name, cell in cells if cell)
+        texts.append(row.text if row.problem else named)
+    notes = [AS_ROWS] if "text" in header.names else []
+    if unfit:
+        lines = ", ".join(f"{line:,}" for line in unfit[:MOST_LINES]) + (" ..." if len(unfit) > MOST_LINES else "")
+        notes.append(
+            f"{len(unfit):,} of its rows do not fit the header, so they are indexed as they are, without the names of "
+            f"the columns (line {lines})"
+        )
+    return [{"text": text, "heading": heading, "page": 0} for text in texts], "; ".join(notes)
+
+
+def read_workbook(file: Path) -> tuple[list[Sheet], str]:
+    """The sheets of an Excel workbook with at least one row, and a note about missing values; may raise any error.
+
+    Formulas have the values that the program which saved the file has computed.
+    """
+    calamine = imported("python_calamine")
+    with zipfile.ZipFile(file) as packed:
+        check_unpacked_size(packed)
+        names = [name for name in packed.namelist() if re.fullmatch(r"xl/worksheets/[^/]+\.xml", name)]
+        contents = [packed.read(name) for name in names]
+    if any(NO_VALUE.search(content) for content in contents):
+        raise UnreadableDocument(
+            "it has formulas without stored values. Open it in a spreadsheet program, and save it again"
+        )
+    errors = sum(len(ERROR_CELL.findall(content)) for content in contents)
+    sheets: list[Sheet] = []
+    characters = 0
+    with calamine.CalamineWorkbook.from_path(file) as book:
+        for about in book.sheets_metadata:
+            rows = [
+                (number, [cell_text(cell) for cell in cells])
+                for number, cells in enumerate(book.get_sheet_by_name(about.name).iter_rows(), 1)
+                if any(str(cell).strip() for cell in cells)
+            ]
+            characters += sum(len(cell) for _, cells in rows for cell in cells)
+            if characters > MOST_CHARACTERS:
+                raise UnreadableDocument(f"it contains more than {MOST_CHARACTERS:,} characters. Save it in parts")
+            if rows:
+                hidden = about.visible != calamine.SheetVisibleEnum.Visible
+                sheets.append({"name": about.name, "rows": rows, "hidden": hidden})
+    return sheets, f"{errors:,} of its cells hold errors, such as #N/A, and are read as empty" if errors else ""
 
 
 PARSERS: dict[Kind, Callable[[Path], ParsedDocument]] = {
@@ -336,4 +427,5 @@ PARSERS: dict[Kind, Callable[[Path], ParsedDocument]] = {
     "html": _parse_html,
     "docx": _parse_docx,
     "csv": _parse_csv,
+    "xlsx": _parse_xlsx,
 }

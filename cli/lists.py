@@ -1,0 +1,67 @@
+"""Opens lists of claims, and asks a person at a terminal what a list does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from moot.cli.models import at_terminal, pick, read_line, say
+from moot.core.errors import UserError
+from moot.evals._benchmarks.claim_files import ClaimsFile, ListOptions, ListQuestion
+from moot.evals._benchmarks.list_dates import ORDERS
+
+
+def list_options(columns: list[str], dates: str | None, sheet: str | None, charset: str | None) -> ListOptions:
+    """The options of a list, from the command line.
+
+    Raises:
+        UserError: a column is not ``NAME=COLUMN``, or there is no such order of dates.
+    """
+    pairs = [tuple(part.strip() for part in pair.partition("=")[::2]) for pair in columns]
+    for pair, (name, own) in zip(columns, pairs, strict=True):
+        if not (name and own):
+            problem = f"--column takes moot's name and the list's, such as claim=Behauptung, not {pair!r}."
+            raise UserError(problem, kind="invalid_setting")
+    order = next((one for one in ORDERS if one == dates), None)
+    if dates and not order:
+        raise UserError(f"--dates is one of {', '.join(ORDERS)}, not {dates!r}.", kind="invalid_setting")
+    return ListOptions(dict(pairs), order, sheet, charset)
+
+
+def open_list(file: Path, options: ListOptions, ask: Callable[[Callable[[], str]], str]) -> ClaimsFile:
+    """Opens a list of claims; a person at a terminal is asked what it does not show, one question after the other.
+
+    Args:
+        file: the list.
+        options: what the command line says about it.
+        ask: calls the function that asks the person, such as `Stop.ask`.
+
+    Raises:
+        UserError: as `ClaimsFile`; also if nobody answers a question of the list.
+    """
+    while True:
+        try:
+            return ClaimsFile(file, options)
+        except ListQuestion as question:
+            if not at_terminal():
+                raise
+            answer = ask(lambda question=question: _ask(question))  # type: ignore[misc]
+            options = replace(options, **question.answer(answer))
+
+
+def _ask(question: ListQuestion) -> str:
+    """The answer that a person chooses.
+
+    Raises:
+        ListQuestion: the person chose none.
+    """
+    choices = list(question.choices)
+    say(f"moot: {question.text}")
+    for number, name in enumerate(choices, 1):
+        say(f"  {number}  {name}{f': {about}' if (about := question.choices[name]) else ''}")
+    while line := read_line("Which one? Type its number (Enter: none): "):
+        chosen = line if line in choices else pick(choices, line)
+        if chosen is not None:
+            return chosen
+    raise question
