@@ -60,7 +60,7 @@ async def list_sentences(request: Request) -> Any:
     body = parse_json(await body_of(request, LARGEST_FILE))
     if not isinstance(body, dict):
         raise UserError('The body must be {"text": "..."}.', kind="bad_request")
-    text = check_text(body)
+    text = await run_in_threadpool(check_text, body)
     places = await run_in_threadpool(sentences_in, text["text"], text.get("sections") or [])
     return {
         "claims": [{"id": f"c{n}", "claim": " ".join(one["quote"].split()), **one} for n, one in enumerate(places, 1)]

@@ -116,6 +116,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "min_rounds": "The minimum number of rounds was not reached",
         "unresolved": "No reason to end the debate was found",
     },
+    "byline_date": "The date of a text is taken from its byline.",
     "warning": {
         "agent_left": "A debater dropped out.",
         "budget_exhausted": "A limit was reached.",
