@@ -18,15 +18,17 @@ def list_options(columns: list[str], dates: str | None, sheet: str | None, chars
     Raises:
         UserError: a column is not ``NAME=COLUMN``, or there is no such order of dates.
     """
-    pairs = [tuple(part.strip() for part in pair.partition("=")[::2]) for pair in columns]
-    for pair, (name, own) in zip(columns, pairs, strict=True):
-        if not (name and own):
+    own: dict[str, str] = {}
+    for pair in columns:
+        name, _, column = map(str.strip, pair.partition("="))
+        if not (name and column):
             problem = f"--column takes moot's name and the list's, such as claim=Behauptung, not {pair!r}."
             raise UserError(problem, kind="invalid_setting")
+        own[name] = column
     order = next((one for one in ORDERS if one == dates), None)
     if dates and not order:
         raise UserError(f"--dates is one of {', '.join(ORDERS)}, not {dates!r}.", kind="invalid_setting")
-    return ListOptions(dict(pairs), order, sheet, charset)
+    return ListOptions(own, order, sheet, charset)
 
 
 def open_list(file: Path, options: ListOptions, ask: Callable[[Callable[[], str]], str]) -> ClaimsFile:

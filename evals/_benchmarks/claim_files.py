@@ -395,7 +395,7 @@ class ClaimsFile:
         serial = next((text for text in texts if SERIAL.fullmatch(text)), "")
         own = self._header.names[place]
         if ambiguous and not self._order:
-            dates = {key: f"{read_date(ambiguous, key)} ({words})" for key, words in ORDERS.items()}
+            dates: dict[str, str] = {key: f"{read_date(ambiguous, key)} ({words})" for key, words in ORDERS.items()}
             raise ListQuestion(
                 self.path.name,
                 f"the dates in the column {own!r} can be read in two ways: {ambiguous} is "

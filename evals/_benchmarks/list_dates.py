@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
 from typing import Literal
 
 from moot.nodes._texts.task import is_iso_date
 
 DateOrder = Literal["dmy", "mdy"]
-ORDERS: dict[DateOrder, str] = {"dmy": "day/month/year", "mdy": "month/day/year"}
+ORDERS: Mapping[DateOrder, str] = {"dmy": "day/month/year", "mdy": "month/day/year"}
 YEAR_LAST = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})")
 YEAR_FIRST = re.compile(r"(\d{4})([./-])(\d{1,2})\2(\d{1,2})")
 TIME = re.compile(r"[ T]+\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AP]M)?Z?", re.IGNORECASE)

@@ -51,8 +51,8 @@ def _iso(text: str) -> str | None:
     """A day in ISO form; None if the text is not one."""
     if is_iso_date(text):
         return text
-    from dateparser import parse  # it is slow to import
+    from dateparser import parse  # type: ignore[import-untyped]  # here, because it is slow to import
 
     settings = {"STRICT_PARSING": True, "DATE_ORDER": "DMY"}
-    found = parse(text, languages=LANGUAGES, settings=settings)  # type: ignore[arg-type]
-    return None if found is None else found.date().isoformat()
+    found = parse(text, languages=LANGUAGES, settings=settings)
+    return None if found is None else f"{found:%Y-%m-%d}"

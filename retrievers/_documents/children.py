@@ -101,7 +101,8 @@ def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[ParsedDocumen
     def read(file: Path, kind: Kind) -> ParsedDocument | UnreadableDocument:
         child = idle.pop()
         try:
-            return child.read(file, kind)
+            found: ParsedDocument = child.read(file, kind)
+            return found
         except UnreadableDocument as error:
             return error
         except OSError as error:

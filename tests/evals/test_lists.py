@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -48,7 +49,7 @@ def test_a_list_of_one_column_may_contain_commas(tmp_path: Path) -> None:
 
 def test_a_sheet_of_a_workbook_is_a_list(tmp_path: Path) -> None:
     """The first visible sheet is read, or the named one. Lines are the rows of the sheet."""
-    sheets = {
+    sheets: dict[str, Any] = {
         "Old": [["claim"], ["Old."]],
         "New": [["Title"], ["claim", "date"], ["It is old.", 45719], ["New.", None]],
     }

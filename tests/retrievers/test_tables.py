@@ -6,6 +6,7 @@ import csv
 import io
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -62,7 +63,7 @@ def test_rows_that_do_not_fit_the_header_keep_their_text(tmp_path: Path) -> None
 
 def test_the_sheets_of_a_workbook_become_passages(tmp_path: Path) -> None:
     """Days are in ISO form, formulas have their stored values, and several sheets have their names as headings."""
-    sheets = {
+    sheets: dict[str, Any] = {
         "Bridges": [["Bridges of the town"], [], ["name", "opened", "cost"], ["Old", 45719, formula("1+1", "2.5")]],
         "Tolls": [["toll"], ["3 francs"]],
     }

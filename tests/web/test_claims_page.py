@@ -33,7 +33,7 @@ async def test_the_claims_of_an_article_are_found_and_checked(page: Page, served
     await page.get_by_role("heading", name="4 claims").wait_for()
     assert await page.locator(".claims input:checked").count() == 3
     await page.get_by_text("Left out: less worth checking.").wait_for()
-    await page.get_by_text("dropped: the text does not support").wait_for()
+    await page.get_by_text("dropped: they are not in the text").wait_for()
     await page.get_by_text("Filled in from the text: tram line in Norwick.").wait_for()
     await page.get_by_label("Claim", exact=True).first.fill("Norwick opened its tram line in spring 2024.")
     await page.get_by_label(f"Check: {WRITTEN[2]['claim']}").uncheck()
