@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from moot.core.errors import UserError
-from moot.retrievers._documents.parse import Kind, ParsedDocument, UnreadableDocument, parse, read_workbook
+from moot.retrievers._documents.parse import Kind, parse
+from moot.retrievers._documents.parsed import ParsedDocument, UnreadableDocument
+from moot.retrievers._documents.rows import read_workbook
 from moot.retrievers._documents.tables import Sheet
 
 MEMORY = 2 * 2**30

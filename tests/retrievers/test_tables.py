@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.errors import UserError
-from moot.retrievers._documents import parse
+from moot.retrievers._documents.parsed import LARGEST_UNPACKED
 from moot.retrievers._documents.tables import csv_delimiter, csv_rows, header_of
 from moot.retrievers._files import read_passages
 
@@ -81,7 +81,7 @@ def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     """A sheet with a single cell in its last corner takes too much memory."""
     packed = io.BytesIO(workbook({"A": [["name"], ["Old"]]}))
     with zipfile.ZipFile(packed, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("xl/more.xml", " " * (parse.LARGEST_UNPACKED + 1))
+        archive.writestr("xl/more.xml", " " * (LARGEST_UNPACKED + 1))
     with pytest.raises(UserError, match="it unpacks to more than 100 MiB"):
         passages(tmp_path, "a.xlsx", packed.getvalue())
     far = workbook({"A": [["name"], ["Old"]]})
