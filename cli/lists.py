@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from moot.cli.models import at_terminal, pick, read_line, say
@@ -48,8 +48,7 @@ def open_list(file: Path, options: ListOptions, ask: Callable[[Callable[[], str]
         except ListQuestion as question:
             if not at_terminal():
                 raise
-            answer = ask(lambda question=question: _ask(question))  # type: ignore[misc]
-            options = replace(options, **question.answer(answer))
+            options = question.answer(ask(partial(_ask, question)), options)
 
 
 def _ask(question: ListQuestion) -> str:

@@ -12,7 +12,7 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -138,9 +138,10 @@ class ListQuestion(UserError):  # noqa: N818 - a question
         self.about = about
         self.choices = choices
 
-    def answer(self, choice: str) -> dict[str, Any]:
-        """The field of `ListOptions` with an answer as its value."""
-        return {self.about: {"claim": choice} if self.about == "columns" else choice}
+    def answer(self, choice: str, options: ListOptions) -> ListOptions:
+        """The options together with the answer to this question."""
+        given: Any = {**options.columns, "claim": choice} if self.about == "columns" else choice
+        return replace(options, **{self.about: given})
 
 
 class _Problem(Exception):  # noqa: N818 - says what is wrong with a row
@@ -253,15 +254,16 @@ class ClaimsFile:
         choices: dict[str, str] = {}
         for charset in CHARSETS:
             with suppress(UnicodeDecodeError):
-                lines = codecs.getincrementaldecoder(charset)().decode(content[:BLOCK]).splitlines()
+                beginning = codecs.getincrementaldecoder(charset)().decode(content[:BLOCK])
+                lines = [] if "\0" in beginning else beginning.splitlines()
                 text = next((line for line in lines if not line.isascii()), "".join(lines[:1]))
-                if text.replace("\t", " ").isprintable() and text not in choices.values():
+                if text and text.replace("\t", " ").isprintable() and text not in choices.values():
                     choices[charset] = text[:LONGEST_EXAMPLE]
         if not choices:
             return invalid(self.path.name, "it is not text in a known encoding. Save it as UTF-8.")
         return ListQuestion(
             self.path.name,
-            "the encoding of its text is not known, and the text differs between these.",
+            "the encoding of its text is not known.",
             f"Save it as UTF-8, or name the encoding in which it is right: moot batch --charset {next(iter(choices))}",
             "charset",
             choices,

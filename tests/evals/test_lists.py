@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from moot.evals._benchmarks.claim_files import BadRow, ClaimRow, ClaimsFile, Lis
 from moot.evals._benchmarks.list_dates import order_of, read_date
 from moot.nodes._texts.task import is_iso_date
 
+from tests.commands import moot
 from tests.workbooks import workbook
 
 
@@ -69,7 +71,8 @@ def test_a_list_with_names_of_its_own_asks_for_the_column_of_claims(tmp_path: Pa
     with pytest.raises(ListQuestion, match=r"no column `claim`. Its columns: Nr, Behauptung, Datum.") as asked:
         read(tmp_path, text)
     assert list(asked.value.choices) == ["Nr", "Behauptung", "Datum"]
-    assert asked.value.answer("Behauptung") == {"columns": {"claim": "Behauptung"}}
+    answered = asked.value.answer("Behauptung", ListOptions({"date": "Datum"}))
+    assert claims_and_dates(read(tmp_path, text, answered)) == [("Die Miete stieg um 3,5 Prozent", "2025-03-03")]
     file = read(tmp_path, text, ListOptions({"claim": "behauptung", "date": "Datum"}))
     assert claims_and_dates(file) == [("Die Miete stieg um 3,5 Prozent", "2025-03-03")]
     assert file.notes == ["these columns are not read: Nr"]
@@ -84,10 +87,31 @@ def test_a_list_without_a_known_encoding_asks_for_it(tmp_path: Path) -> None:
     assert claims_and_dates(file) == [("L’école a coûté 300 €.", None)]
     with pytest.raises(UserError, match="it is not text in utf-8"):
         read(tmp_path, content, ListOptions(charset="utf-8"))
+    with pytest.raises(ListQuestion) as asked:
+        read(tmp_path, "claim\nOne.\n".encode("utf-16-le"))
+    assert asked.value.choices == {"utf-16-le": "claim"}
     odd = "claim\nX§\n".encode("windows-1252")
     with pytest.raises(ListQuestion, match=r"moot batch --charset windows-1252") as asked:
         read(tmp_path, odd)
     assert asked.value.choices["windows-1252"] == "X§"
+
+
+def test_a_batch_asks_at_a_terminal_and_keeps_bad_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere, the error names the option. The table has the text of the row that cannot be used."""
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
+    path = tmp_path / "liste.csv"
+    path.write_text("Behauptung;Datum\nEs stieg.;3/4/2025\nEs fiel.;im Mai\n")
+    words = ["batch", path, "--out", tmp_path / "out", "--model", "fake:1", "--graph", "standard_prompting"]
+    refused = moot(*words)
+    assert (refused.returncode, "moot batch --column claim=NAME" in refused.stderr) == (2, True)
+    done = moot(*words, "--column", "claim=Behauptung", "--column", "date=Datum", "--dates", "dmy")
+    assert done.returncode == 3, done.stderr
+    assert "Dates in the column 'Datum' are read as day/month/year." in done.stderr
+    with (tmp_path / "out" / "table.csv").open(encoding="utf-8-sig") as table:
+        assert [(row["claim"], row["status"]) for row in csv.DictReader(table)] == [
+            ("Es stieg.", "done"),
+            ("Es fiel.", "bad"),
+        ]
 
 
 @pytest.mark.parametrize(
