@@ -16,7 +16,7 @@ def claims(
         str,
         typer.Argument(
             metavar="FILE|URL|-",
-            help="A PDF, HTML, .docx, .csv, .txt or .md file, a page's address, or - for standard input.",
+            help="A PDF, HTML, .docx, .xlsx, .csv, .txt or .md file, a page's address, or - for standard input.",
         ),
     ],
     out: Annotated[

@@ -96,8 +96,8 @@ def test_a_list_without_a_known_encoding_asks_for_it(tmp_path: Path) -> None:
     assert asked.value.choices["windows-1252"] == "X§"
 
 
-def test_a_batch_asks_at_a_terminal_and_keeps_bad_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elsewhere, the error names the option. The table has the text of the row that cannot be used."""
+def test_a_batch_names_its_question_and_keeps_bad_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the option. The table has the text of the row that cannot be used."""
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
     path = tmp_path / "liste.csv"
     path.write_text("Behauptung;Datum\nEs stieg.;3/4/2025\nEs fiel.;im Mai\n")
