@@ -35,7 +35,7 @@ GivenTexts = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FILE|URL",
-        help="A text that comes with the claim: a PDF, HTML, .docx, .csv, .txt or .md file, a .jsonl file of "
+        help="A text that comes with the claim: a PDF, HTML, .docx, .xlsx, .csv, .txt or .md file, a .jsonl file of "
         "objects with `text`, or a page's address. Repeatable.",
     ),
 ]

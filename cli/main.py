@@ -289,7 +289,7 @@ def index(
         str,
         typer.Argument(
             metavar="PATH|URL",
-            help="A PDF, HTML, .docx, .csv, .txt, .md or .jsonl file, a folder of them, or a page's address.",
+            help="A PDF, HTML, .docx, .xlsx, .csv, .txt, .md or .jsonl file, a folder of them, or a page's address.",
         ),
     ],
     corpus: Annotated[str, typer.Option(help="The corpus's name.")],

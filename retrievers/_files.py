@@ -1,6 +1,6 @@
 """Reads files and web pages as passages for a corpus.
 
-This module reads text, Markdown and JSON Lines; `moot.retrievers._documents` reads PDF, HTML, Word and CSV.
+This module reads text, Markdown and JSON Lines; `moot.retrievers._documents` reads PDF, HTML, Word, Excel and CSV.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ def read_passages(
     """Yields the passages of a file, or of a folder's files in the order of their paths. Blocking.
 
     Each line of a ``.jsonl`` file is a passage, and so is each paragraph of a ``.txt`` or ``.md`` file. Passages of
-    PDF, HTML, Word (``.docx``) and ``.csv`` files have the page and the heading if the file has them. Long paragraphs
-    are split. The kind of a file is decided by its content if possible, but ``.jsonl`` files are recognised by name.
+    PDF, HTML, Word (``.docx``), Excel (``.xlsx``) and ``.csv`` files have the page and the heading if the file has
+    them. Long paragraphs are split. The kind of a file is decided by its content if possible, but ``.jsonl`` files and
+    workbooks are recognised by name.
 
     Args:
         path: the file or folder. In a folder, names that begin with a dot or with ``~$`` are skipped.
@@ -295,7 +296,7 @@ def _split(block: str) -> list[str]:
     return parts
 
 
-FILE_SUFFIXES = (".pdf", ".html", ".docx", ".csv", ".txt", ".md", ".jsonl")
+FILE_SUFFIXES = (".pdf", ".html", ".docx", ".xlsx", ".csv", ".txt", ".md", ".jsonl")
 READERS: dict[str, Callable[[Path, str], Iterator[Passage]]] = {
     ".jsonl": _read_jsonl,
     ".txt": _read_text,

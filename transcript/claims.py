@@ -10,7 +10,7 @@ from typing import Any
 from moot.core.files import escape_formula
 from moot.retrievers._evidence import clean
 
-COLUMNS = ("id", "claim", "date", "speaker", "group", "quote", "place", "reason", "score", "filled_in")
+COLUMNS = ("id", "claim", "date", "speaker", "group", "quote", "place", "reason", "score", "filled_in", "note")
 MARK = "\ufeff"
 """The byte order mark. Without this mark, some spreadsheets do not read the file as UTF-8."""
 

@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from moot.core.errors import UserError
-from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
+from moot.evals._benchmarks.claim_files import BadRow, ClaimRow, ClaimsFile, ListOptions, ListQuestion
+from moot.evals._benchmarks.list_dates import ORDERS
 from moot.nodes._claims.places import sentences_in
 from moot.nodes._claims.reading import read_article, read_article_file
 from moot.nodes._claims.state import ClaimsInput
@@ -59,7 +60,7 @@ async def list_sentences(request: Request) -> Any:
     body = parse_json(await body_of(request, LARGEST_FILE))
     if not isinstance(body, dict):
         raise UserError('The body must be {"text": "..."}.', kind="bad_request")
-    text = check_text(body)
+    text = await run_in_threadpool(check_text, body)
     places = await run_in_threadpool(sentences_in, text["text"], text.get("sections") or [])
     return {
         "claims": [{"id": f"c{n}", "claim": " ".join(one["quote"].split()), **one} for n, one in enumerate(places, 1)]
@@ -98,26 +99,38 @@ def _has_words(claim: Any) -> bool:
 
 
 async def read_rows(request: Request) -> Any:
-    """The ``rows`` of a file of claims, as ``moot batch`` reads them, and the names of its ``ignored`` columns.
+    """The ``rows`` of a file of claims, as ``moot batch`` reads them, and ``notes`` about how the file is read.
 
-    The body is the file. The query has the file's ``name``.
+    A row that cannot be used has a ``problem`` and its ``cells``. If the file does not show how it is to be read, there
+    is a ``question`` instead: the ``text`` of it, what it is ``about``, and the ``choices``.
+
+    The body is the file. The query has the file's ``name``, and the answers to earlier questions: ``column.claim`` (or
+    another of moot's columns) with the file's name of that column, ``dates``, ``sheet`` and ``charset``.
     """
+    query = request.query_params
+    given = {name.partition(".")[2]: own for name, own in query.items() if name.startswith("column.") and own}
+    dates = next((order for order in ORDERS if order == query.get("dates")), None)
+    options = ListOptions(given, dates, query.get("sheet"), query.get("charset"))
     content = await body_of(request, LARGEST_TABLE)
-    return await run_in_threadpool(_read_rows, file_name(request), content)
+    async with _reading:
+        return await run_in_threadpool(_read_rows, file_name(request), content, options)
 
 
-def _read_rows(name: str, content: bytes) -> dict[str, Any]:
+def _read_rows(name: str, content: bytes, options: ListOptions) -> dict[str, Any]:
     with TemporaryDirectory(prefix="moot-claims-") as folder:
         path = Path(folder) / f"claims{PurePath(name).suffix or '.csv'}"
         path.write_bytes(content)
-        file = ClaimsFile(path)
+        try:
+            file = ClaimsFile(path, options)
+        except ListQuestion as question:
+            return {"question": {"text": question.text, "about": question.about, "choices": question.choices}}
         rows = [_row_record(row) for _, row in zip(range(MOST_ROWS + 1), file, strict=False)]
         if len(rows) > MOST_ROWS:
             raise UserError(f"{name} has more than {MOST_ROWS:,} rows. Use: moot batch {name}", kind="invalid_file")
-        return {"rows": rows, "ignored": list(file.ignored)}
+        return {"rows": rows, "notes": file.notes}
 
 
-def _row_record(row: Any) -> dict[str, Any]:
+def _row_record(row: ClaimRow | BadRow) -> dict[str, Any]:
     if isinstance(row, BadRow):
         return asdict(row)
     return {**asdict(row), "given": [{"title": title, "text": text} for title, text in row.given]}

@@ -112,7 +112,7 @@ RESULT: dict[str, Any] = {
     },
 }
 """The JSON Schema of the result of a debate system's tool."""
-CLAIM_FIELDS = ("claim", "speaker", "date", "score", "reason", "quote", "start", "end", "page", "heading")
+CLAIM_FIELDS = ("claim", "speaker", "date", "score", "reason", "note", "quote", "start", "end", "page", "heading")
 CLAIMS_RESULT: dict[str, Any] = {
     "type": "object",
     "required": ["status", "claims", "cost"],
@@ -130,12 +130,19 @@ CLAIMS_RESULT: dict[str, Any] = {
                         "description": "Words of the claim that its quote does not have.",
                     },
                     "quote": {"type": "string", "description": "The words of the text, from `start` to `end`."},
-                    "score": {"type": "number", "description": "How much it is worth checking, from 0 to 1."},
+                    "score": {
+                        "type": ["number", "null"],
+                        "description": "How much it is worth checking, from 0 to 1; null if it was not rated.",
+                    },
+                    "note": {"type": "string", "description": "Why the quote itself is the claim, or empty."},
                 },
             },
         },
         "left_out": {"type": "integer", "description": "Claims that are less worth checking."},
-        "dropped": {"type": "integer", "description": "Claims that the text does not support, or that cannot be used."},
+        "dropped": {
+            "type": "integer",
+            "description": "Quotes that are not in the text, and further claims of a quote.",
+        },
         "unread": {"type": "integer", "description": "Parts of the text without a usable reply."},
         "cost": COST,
         "warnings": {"type": "array", "items": {"type": "string"}},

@@ -88,7 +88,9 @@ class Batch:
         for row in self.claims:
             if isinstance(row, BadRow):
                 self.bad += 1
-                self.store.add_bad_row(row.number, row.id, "", f"line {row.line}: {row.problem}")
+                self.store.add_bad_row(
+                    row.number, row.id, row.cells.get("claim", ""), f"line {row.line}: {row.problem}"
+                )
                 continue
             name = self.store.add_row(row.number, row.id, row.claim, row.label, row.group)
             try:
@@ -173,8 +175,8 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     console = Console(stderr=True)
     with spending_so_far(batch.mode, limits) as spending:
         batch.read_rows(spending)
-    if batch.claims.ignored:
-        console.print(f"These columns are not read: {', '.join(batch.claims.ignored)}", markup=False)
+    for note in batch.claims.notes:
+        console.print(f"{note[0].upper()}{note[1:]}.", markup=False, highlight=False, soft_wrap=True)
     chosen = [batch.options.settings(system, {}) for system in batch.options.systems]
     if any(settings.models_named() and not settings.own_model for settings in chosen):
         console.print(NO_OWN_MODEL, markup=False, soft_wrap=True)

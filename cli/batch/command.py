@@ -17,8 +17,8 @@ def batch(
     file: Annotated[
         Path,
         typer.Argument(
-            help="CSV or JSON Lines with a column `claim`. Optional columns: label, labels, date, speaker, given, "
-            "group, id, graph, settings. With --queue, in place of a file: status, cancel or retry."
+            help="CSV, .xlsx or JSON Lines with a column `claim`. Optional columns: label, labels, date, speaker, "
+            "given, group, id, graph, settings. With --queue, in place of a file: status, cancel or retry."
         ),
     ],
     id: Annotated[
@@ -26,6 +26,24 @@ def batch(
     ] = "",
     out: Annotated[
         Path | None, typer.Option(help="The folder for the table, and each row's document and report.")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=COLUMN",
+            help="The list's own name of a column, such as claim=Behauptung or date=Datum. Repeatable.",
+        ),
+    ] = None,
+    dates: Annotated[
+        str | None,
+        typer.Option(metavar="dmy|mdy", help="The order of dates such as 3/4/2025.", show_default="as the dates show"),
+    ] = None,
+    sheet: Annotated[
+        str | None, typer.Option(help="The sheet of an .xlsx file.", show_default="the first visible one")
+    ] = None,
+    charset: Annotated[
+        str | None,
+        typer.Option(help="The encoding of the file, such as windows-1252.", show_default="as the file shows"),
     ] = None,
     queue: Queue = None,
     graphs: Annotated[
@@ -74,11 +92,11 @@ def batch(
         from moot.cli.batch.jobs import BatchOptions, check_first_row
         from moot.cli.batch.runner import Limits
         from moot.cli.batch.table import FILE
+        from moot.cli.lists import list_options, open_list
         from moot.cli.resuming import parse_mode
         from moot.core.config import usual_settings, value_of
         from moot.core.errors import UserError
         from moot.core.files import exclusive_folder
-        from moot.evals._benchmarks.claim_files import ClaimsFile
         from moot.graphs.presets import load_preset
         from moot.web.debates import history_is_on
 
@@ -105,7 +123,8 @@ def batch(
         )
         mode = parse_mode(options["replies"] or value_of("replies") or "record")
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds, queue)
-        claims = ClaimsFile(file)  # raises errors of the file before the folder is created
+        # raises errors of the file before the folder is created
+        claims = open_list(file, list_options(column or [], dates, sheet, charset), stop.ask)
         if queue:  # its workers may be on other machines, so no model of this one is offered
             check_first_row(claims, row_options, here=False)
         else:

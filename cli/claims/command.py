@@ -16,7 +16,7 @@ def claims(
         str,
         typer.Argument(
             metavar="FILE|URL|-",
-            help="A PDF, HTML, .docx, .csv, .txt or .md file, a page's address, or - for standard input.",
+            help="A PDF, HTML, .docx, .xlsx, .csv, .txt or .md file, a page's address, or - for standard input.",
         ),
     ],
     out: Annotated[
@@ -67,7 +67,8 @@ def claims(
 ) -> None:
     """Find the checkable claims of a text, for a person to edit and for `moot batch`.
 
-    The exit code is 0 if all of the text was read, 3 if a part was not, 2 or 3 after an error, and 130 after Ctrl-C.
+    The exit code is 0 if claims were found and all of the text was read, 3 if there is no claim or a part was not read,
+    2 or 3 after an error, and 130 after Ctrl-C.
     """
     from moot.cli.signals import Stop
 

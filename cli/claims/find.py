@@ -74,8 +74,8 @@ def find_claims(
 ) -> int:
     """Finds the claims of a text, prints or writes them, and returns the exit code.
 
-    The code is 2 or 3 if the graph ended with an error, 3 if a part of the text could not be read, else 0. Ctrl-C and
-    SIGTERM end the process with the code 130 or 143.
+    The code is 2 or 3 if the graph ended with an error, 3 if there is no claim or a part of the text could not be read,
+    else 0. Ctrl-C and SIGTERM end the process with the code 130 or 143.
 
     Args:
         given: a file, the address of a page, or ``-`` for standard input.
@@ -123,11 +123,11 @@ def find_claims(
     if found["error"]:
         print(f"moot: {found['error']['detail']}", file=sys.stderr)  # noqa: T201
         return 2 if found["error"]["kind"] in USER_KINDS else 3
-    return 3 if found["unread"] else 0
+    return 3 if found["unread"] or not found["claims"] else 0
 
 
 def list_sentences(given: str, *, title: str | None, date: str | None, as_json: bool, out: Path | None) -> int:
-    """Prints or writes the sentences of a text as claims, without a model, and returns the exit code 0.
+    """Prints or writes the sentences of a text as claims, without a model; the exit code is 0, or 3 if there are none.
 
     Sentences of fewer than `LEAST_SENTENCE_WORDS` words are left out. The arguments are those of `find_claims`.
 
@@ -145,12 +145,13 @@ def list_sentences(given: str, *, title: str | None, date: str | None, as_json: 
         "also": [],
         "score": None,
         "reason": "",
+        "note": "",
     }
     places = sentences_in(article["text"], article.get("sections") or [])
     claims = [{"id": f"c{n}", "claim": " ".join(one["quote"].split()), **one, **own} for n, one in enumerate(places, 1)]
     found = {**article, "claims": claims, "usage": {"calls": 0}, "error": None}
     write_claims(found | {key: [] for key in ("left_out", "dropped", "unread", "warnings")}, as_json=as_json, out=out)
-    return 0
+    return 0 if claims else 3
 
 
 def check_out(out: Path | None) -> None:
@@ -245,6 +246,7 @@ def show_claims(found: JsonObject, console: Console) -> None:
         lines += [f"also {place_in_words(other)}" for other in one["also"]]
         lines += [f"filled in: {', '.join(words)}"] if (words := filled_words(one)) else []
         lines += [clean(one["reason"])] if one["reason"] else []
+        lines += [clean(one["note"])] if one["note"] else []
         console.print(Padding(Text("\n".join(lines), style="dim"), (0, 0, 1, 4)))
 
 
@@ -258,7 +260,9 @@ def print_summary(found: JsonObject, out: Path | None) -> None:
         console.print(Text(UNDATED, "yellow"))
     repeated, left_out = sum(len(one["also"]) for one in found["claims"]), len(found["left_out"])
     parts = [count_with_noun(len(found["claims"]), "claim")]
+    quoted = sum(bool(one["note"]) for one in found["claims"])
     parts += [f"{repeated} repeated"] if repeated else []
+    parts += [f"{quoted} with a note (column `note`): compare them with the text"] if quoted else []
     why = "less worth checking (--set min_score=0 keeps them, unless max_claims is set)"
     parts += [f"{left_out} left out: {why}"] if left_out else []
     parts += [f"{len(found['dropped'])} dropped"] if found["dropped"] else []

@@ -179,10 +179,9 @@ def own_records(path: Path) -> tuple[list[Record], list[str]]:
             "its labelled rows have different `labels`; an evaluation needs the same labels in all rows with a label."
         )
         raise invalid(path.name, problem)
-    notes = [f"these columns are not read: {', '.join(file.ignored)}"] if file.ignored else []
     return [
         Record(vars(row), f"{path.name}, line {row.line}", row.number - 1, path.stem, row.id) for row in rows
-    ], notes
+    ], file.notes
 
 
 def _missing_data(benchmark: Benchmark, problem: str) -> UserError:

@@ -1,4 +1,4 @@
-"""Reads files of claims row by row: CSV or JSON Lines with a column ``claim``.
+"""Reads files of claims row by row: CSV, Excel workbooks or JSON Lines with a column ``claim``.
 
 Iterating over ``ClaimsFile(Path("my.csv"))`` yields each row, valid or not. The caller decides whether an invalid row
 stops the reading (an evaluation) or is only reported (a batch). The contents of a file are not trusted.
@@ -6,30 +6,52 @@ stops the reading (an evaluation) or is only reported (a batch). The contents of
 
 from __future__ import annotations
 
-import csv
+import codecs
 import difflib
+import io
+import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from moot.core.errors import UserError
 from moot.core.files import why_unread, without_escape
 from moot.core.words import count_with_noun
+from moot.evals._benchmarks.list_dates import ORDERS, SERIAL, DateOrder, order_of, read_date
 from moot.evals._benchmarks.records_files import invalid, parse_json
 from moot.nodes._texts.task import check_claim, check_origin, make_task
+from moot.retrievers._documents.charsets import bom_encoding, decoded
+from moot.retrievers._documents.children import read_sheets
+from moot.retrievers._documents.parse import LARGEST_DOCUMENT, WORKBOOKS
+from moot.retrievers._documents.parsed import UnreadableDocument
+from moot.retrievers._documents.tables import (
+    Header,
+    Row,
+    Sheet,
+    csv_delimiter,
+    csv_rows,
+    fit,
+    header_of,
+    place_of,
+    sheet_rows,
+)
 from moot.transcript.claims import COLUMNS as CLAIMS_COLUMNS
 
 COLUMNS = ("claim", "label", "labels", "date", "speaker", "given", "group", "id", "graph", "settings")
-DELIMITERS = (",", ";", "\t")
+SUFFIXES = (".csv", ".tsv", *WORKBOOKS, ".jsonl")
 LONGEST_LINE = 16 * 2**20
 """A line with this number of characters, or more, is refused."""
-CSV_ERRORS = {
-    "unexpected end of data": "a quotation mark is not closed before the end of the file",
-    "field larger than field limit": "a cell has more than 131,072 characters, or a quotation mark is not closed; JSON "
-    "Lines may have longer texts",
-}
-"""Beginnings of the csv module's errors, with plainer words for each."""
+CHARSETS = (
+    *("windows-1252", "windows-1250", "windows-1251", "windows-1253", "windows-1254", "windows-1257", "macintosh"),
+    *("gb18030", "big5", "shift_jis", "euc-kr", "utf-16-le", "utf-16-be"),
+)
+"""Encodings to choose from, if the encoding of a list is not known."""
+LONGEST_EXAMPLE = 80
+"""Maximum number of characters of a line that shows an encoding."""
+BLOCK = 2**16
+"""Number of bytes that are read at once to find the encoding."""
 LONGEST_NAME = 200
 """Maximum number of characters of an id, label, date, speaker, group or graph."""
 
@@ -66,12 +88,57 @@ class ClaimRow:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that cannot be used; ``problem`` is the reason. Other fields are as in `ClaimRow`; a long id is cut."""
+    """A row that cannot be used; ``problem`` is the reason. Other fields are as in `ClaimRow`; a long id is cut.
+
+    ``cells`` has the texts of the row by column, so that a person can correct them. If its columns cannot be told
+    apart, ``claim`` is the text of the whole row.
+    """
 
     number: int
     line: int
     id: str
     problem: str
+    cells: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """What a person says about a list, because the list itself does not show it.
+
+    Args:
+        columns: the list's own name of a column, by moot's name, for example ``{"claim": "Behauptung"}``.
+        dates: the order of dates with slashes or hyphens.
+        sheet: the sheet of a workbook; by default the first one that is not hidden.
+        charset: the encoding of the file, by its name on the web.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    dates: DateOrder | None = None
+    sheet: str | None = None
+    charset: str | None = None
+
+
+class ListQuestion(UserError):  # noqa: N818 - a question
+    """An error that ends if a person answers a question about a list.
+
+    Args:
+        where: the list's name, or words for it.
+        text: the question.
+        remedy: how to answer it without a dialogue, as a sentence.
+        about: the field of `ListOptions` that the answer belongs to.
+        choices: the answers, each with its meaning.
+    """
+
+    def __init__(self, where: str, text: str, remedy: str, about: str, choices: Mapping[str, str]) -> None:
+        super().__init__(f"{where}: {text} {remedy}", kind="invalid_file")
+        self.text = text
+        self.about = about
+        self.choices = choices
+
+    def answer(self, choice: str, options: ListOptions) -> ListOptions:
+        """The options together with the answer to this question."""
+        given: Any = {**options.columns, "claim": choice} if self.about == "columns" else choice
+        return replace(options, **{self.about: given})
 
 
 class _Problem(Exception):  # noqa: N818 - says what is wrong with a row
@@ -81,36 +148,60 @@ class _Problem(Exception):  # noqa: N818 - says what is wrong with a row
 class ClaimsFile:
     """The rows of a UTF-8 file of claims, .csv, .tsv or .jsonl. Each iteration reads the file again.
 
-    The first line of a .csv or .tsv file names the columns, separated by commas, semicolons or tabs. In such a file,
-    ``labels`` are separated by ``|`` or are a JSON list, ``given`` is a text or a JSON list, and ``settings`` is a JSON
-    object. The file is refused if its first line cannot be read or is too long; or if it has no column ``claim``, a
-    column twice, or a column whose name is probably a misspelling.
+    Args:
+        path: a file whose name ends in .csv, .tsv, .xlsx, .xlsm or .jsonl. A table has a header with the names of its
+            columns; rows above the header are not read. In a .csv or .tsv file, columns are separated by commas,
+            semicolons, tabs or vertical bars. In a table, ``labels`` are separated by ``|`` or are a JSON list,
+            ``given`` is a text or a JSON list, and ``settings`` is a JSON object.
+        options: what the file does not show.
+
+    Raises:
+        ListQuestion: a table has no column ``claim``, its dates are ambiguous, or its encoding is not known.
+        UserError: the file has another ending; it cannot be read, or a line is too long; or a table has a column twice,
+            lacks a column that ``options`` name, or has a column whose name is probably a misspelling.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, options: ListOptions | None = None) -> None:
         self.path = path
+        self.options = options or ListOptions()
         kind = path.suffix.lower()
-        if kind not in (".csv", ".tsv", ".jsonl"):
-            raise invalid(path.name, "claims are read from files that end in .csv, .tsv or .jsonl.")
-        self.is_csv = kind != ".jsonl"
-        self.ignored: tuple[str, ...] = ()
-        """Unknown columns, which are not read. For JSON Lines, they are complete only after an iteration.
-
-        ``moot claims`` adds columns to CSV files for editing. If all of these are present, they are not listed.
-        """
-        self._header: list[str] = []
+        if kind not in SUFFIXES:
+            raise invalid(path.name, f"claims are read from files that end in {', '.join(SUFFIXES)}.")
+        self.is_table = kind != ".jsonl"
+        self._ignored: tuple[str, ...] = ()
+        self._notes: list[str] = []
+        self._text: str | None = None
+        self._encoding = "utf-8-sig"
+        self._sheet: Sheet | None = None
+        self._order: DateOrder | None = None
         self._delimiter = ","
-        if self.is_csv:
+        self._columns: list[str] = []
+        if kind in WORKBOOKS:
+            self._sheet = self._read_sheet()
+        else:
+            self._find_encoding()
+        if self.is_table:
             self._read_header()
+            self._find_date_order()
         else:
             with self._open() as lines:
                 next(self._read_lines(lines), "")
 
+    @property
+    def notes(self) -> list[str]:
+        """How the file is read, as clauses. For JSON Lines, they are complete only after an iteration.
+
+        Unknown columns are named, because they are not read. ``moot claims`` adds columns to CSV files for editing; if
+        all of these are present, they are not named.
+        """
+        unread = [f"these columns are not read: {', '.join(self._ignored)}"] if self._ignored else []
+        return [*self._notes, *unread]
+
     def __iter__(self) -> Iterator[ClaimRow | BadRow]:
         """Yield each row that is not empty, in order."""
         ids: dict[str, int] = {}
-        rows = self._csv_rows() if self.is_csv else self._json_rows()
-        for number, (line, value) in enumerate(rows, 1):
+        rows = self._table_rows() if self.is_table else self._json_rows()
+        for number, (line, value, text) in enumerate(rows, 1):
             given_id = value.get("id") if isinstance(value, Mapping) else None
             id = str(given_id).strip() if isinstance(given_id, str | int) and str(given_id).strip() else str(number)
             try:
@@ -120,18 +211,67 @@ class ClaimsFile:
                 if (earlier := ids.setdefault(id, number)) != number:
                     raise _Problem(f"row {earlier} has the same id {id!r}")
             except _Problem as problem:
-                yield BadRow(number, line, id[:LONGEST_NAME], str(problem))
+                cells = value if isinstance(value, Mapping) else {"claim": text}
+                texts = {key: one if isinstance(one, str) else json.dumps(one) for key, one in cells.items()}
+                yield BadRow(number, line, id[:LONGEST_NAME], str(problem), texts)
             else:
                 yield row
 
-    def _open(self) -> TextIO:
+    def _find_encoding(self) -> None:
+        """Finds the file's encoding. A file in UTF-8, or with a byte order mark, is later read line by line."""
         try:
-            return self.path.open(encoding="utf-8-sig", newline="")
+            with self.path.open("rb") as file:
+                if not self.options.charset:
+                    if mark := bom_encoding(file.read(4)):
+                        self._encoding = mark
+                        return
+                    file.seek(0)
+                    if _is_utf8(file):
+                        return
+                file.seek(0)
+                content = file.read(LARGEST_DOCUMENT + 1)
+        except OSError as error:
+            raise UserError(why_unread(self.path, error), kind="invalid_file") from error
+        if len(content) > LARGEST_DOCUMENT:
+            problem = f"it is not UTF-8, and has more than {LARGEST_DOCUMENT // 2**20} MiB. Save it as UTF-8."
+            raise invalid(self.path.name, problem)
+        if not self.options.charset:
+            raise self._charset_question(content)
+        try:
+            self._text = decoded(content, self.options.charset).removeprefix("\ufeff")
+        except UnreadableDocument as why:
+            raise invalid(self.path.name, f"{why}.") from why
+
+    def _charset_question(self, content: bytes) -> UserError:
+        """The question which encoding shows the text right, with a line that is not ASCII in each of them."""
+        choices: dict[str, str] = {}
+        for charset in CHARSETS:
+            with suppress(UnicodeDecodeError):
+                beginning = codecs.getincrementaldecoder(charset)().decode(content[:BLOCK])
+                lines = [] if "\0" in beginning else beginning.splitlines()
+                text = next((line for line in lines if not line.isascii()), "".join(lines[:1]))
+                if text and text.replace("\t", " ").isprintable() and text not in choices.values():
+                    choices[charset] = text[:LONGEST_EXAMPLE]
+        if not choices:
+            return invalid(self.path.name, "it is not text in a known encoding. Save it as UTF-8.")
+        return ListQuestion(
+            self.path.name,
+            "the encoding of its text is not known.",
+            f"Save it as UTF-8, or name the encoding in which it is right: moot batch --charset {next(iter(choices))}",
+            "charset",
+            choices,
+        )
+
+    def _open(self) -> TextIO:
+        if self._text is not None:
+            return io.StringIO(self._text, newline="")
+        try:
+            return self.path.open(encoding=self._encoding, newline="")
         except OSError as error:
             raise UserError(why_unread(self.path, error), kind="invalid_file") from error
 
-    def _encoding_error(self, error: UnicodeDecodeError) -> UserError:
-        return invalid(self.path.name, f"it is not UTF-8 text ({error.reason}). Save it as UTF-8.")
+    def _encoding_error(self, error: UnicodeError) -> UserError:
+        return invalid(self.path.name, f"it is not text in {self._encoding} ({error}). Save it as UTF-8.")
 
     def _read_lines(self, lines: TextIO) -> Iterator[str]:
         """Yield the lines of the opened file."""
@@ -144,85 +284,155 @@ class ClaimsFile:
                         f"{self.path.name}, line {number}", f"the line has {LONGEST_LINE:,} or more characters."
                     )
                 yield line
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
             raise self._encoding_error(error) from error
 
-    # --- CSV
+    # --- tables
+
+    def _read_sheet(self) -> Sheet:
+        """Reads the named sheet, or the first one that is not hidden."""
+        try:
+            sheets, note = read_sheets(self.path, self.path.name)
+        except OSError as error:
+            raise UserError(why_unread(self.path, error), kind="invalid_file") from error
+        names = [sheet["name"] for sheet in sheets]
+        wanted = self.options.sheet
+        found = next((one for one in sheets if (one["name"] == wanted if wanted else not one["hidden"])), None)
+        if found is None:
+            what = f"no sheet {wanted!r} with text" if wanted else "no visible sheet with text"
+            raise invalid(self.path.name, f"{what}. Its sheets with text: {', '.join(names) or 'none'}.")
+        self._notes += [note] if note else []
+        if others := [name for name in names if name != found["name"]]:
+            self._notes.append(f"the sheet {found['name']} is read, and not: {', '.join(others)}")
+        return found
+
+    def _name_of(self, column: str) -> str:
+        return self.options.columns.get(column, column)
+
+    @contextmanager
+    def _rows(self) -> Iterator[Iterator[Row]]:
+        """Context manager: the rows of the table, which are not yet compared with the header."""
+        if self._sheet:
+            yield sheet_rows(self._sheet)
+            return
+        with self._open() as lines:
+            yield csv_rows(self._read_lines(lines), self._delimiter)
 
     def _read_header(self) -> None:
-        """Read the delimiter and the names of the columns from the first line, and check the names."""
-        with self._open() as lines:
-            first = next(self._read_lines(lines), "")
-        delimiters = [name for name in DELIMITERS if name in first] if first.strip() else []
-        for delimiter in delimiters or [","]:
-            try:
-                header = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
-            except csv.Error as error:
-                raise invalid(self.path.name, f"its first line cannot be read ({error}).") from error
-            known = [name.lower() if name.lower() in COLUMNS else name for name in header]
-            if "claim" in known:
-                self._header, self._delimiter = known, delimiter
-                break
-        else:
-            beginning = repr(first.strip()[:100]) if first.strip() else "empty"
-            raise invalid(
-                self.path.name,
-                f"no column `claim`: its first line is {beginning}. Known columns: {', '.join(COLUMNS)}.",
-            )
-        duplicates = sorted({name for name in self._header if name and self._header.count(name) > 1})
+        """Reads the delimiter and the names of the columns, and checks the names."""
+        wanted = self._name_of("claim")
+        if not self._sheet:
+            with self._open() as lines:
+                self._delimiter = csv_delimiter(self._read_lines(lines), wanted)
+        with self._rows() as rows:
+            self._header = header_of(rows, wanted) or Header([], 0, [])
+        names = self._header.names
+        for column in self.options.columns:
+            if column not in COLUMNS:
+                raise invalid(self.path.name, f"there is no column {column!r} in moot: {', '.join(COLUMNS)}.")
+        if place_of(wanted, names) is None:
+            raise self._column_question(wanted, [name for name in names if name])
+        self._columns = [self._column_of(name) for name in names]
+        for column, name in self.options.columns.items():
+            if place_of(name, names) is None:
+                raise invalid(self.path.name, f"no column {name!r} for `{column}`. Its columns: {', '.join(names)}.")
+        duplicates = sorted({name for name in self._columns if name and self._columns.count(name) > 1})
         if duplicates:
             raise invalid(self.path.name, f"the column {duplicates[0]!r} occurs twice.")
-        unknown = [name for name in self._header if self._is_unknown(name)]
+        unknown = [name for name in self._columns if self._is_unknown(name)]
         helper_columns = {*CLAIMS_COLUMNS} - {*COLUMNS}
-        self._is_from_moot_claims = helper_columns <= {*self._header}
-        self.ignored = tuple(name for name in unknown if name not in helper_columns or not self._is_from_moot_claims)
+        self._is_from_moot_claims = helper_columns <= {*self._columns}
+        self._ignored = tuple(name for name in unknown if name not in helper_columns or not self._is_from_moot_claims)
+        if above := self._header.above:
+            text = repr(above[0][:60])
+            self._notes.append(f"the header is line {self._header.line}, and the text above it is not read: {text}")
+
+    def _column_of(self, name: str) -> str:
+        """A column's name in moot; the name in the file if moot has none for it."""
+        for column, own in self.options.columns.items():
+            if place_of(own, [name]) is not None:
+                return column
+        plain = name.lower()
+        # A column of the file is not moot's, if another one was named for it.
+        return plain if plain in COLUMNS and plain not in self.options.columns else name
+
+    def _column_question(self, wanted: str, names: list[str]) -> UserError:
+        if not names:
+            return invalid(self.path.name, "it is empty.")
+        shown = ", ".join(name[:60] for name in names)
+        return ListQuestion(
+            self.path.name,
+            f"no column `{wanted}`. Its columns: {shown}.",
+            "Rename the column with the claims to `claim`, or name it: moot batch --column claim=NAME",
+            "columns",
+            dict.fromkeys(names, ""),
+        )
+
+    def _find_date_order(self) -> None:
+        """Finds the order of the dates from all rows, if there is a column of dates."""
+        self._order = self.options.dates
+        if "date" not in self._columns:
+            return
+        place = self._columns.index("date")
+        serial = ""
+        with self._rows() as rows:
+            fitting = (row for row in (fit(row, self._header) for row in rows) if not row.problem)
+            texts = [row.cells[place].strip() for row in fitting if row.line > self._header.line]
+        order, ambiguous = order_of(texts)
+        serial = next((text for text in texts if SERIAL.fullmatch(text)), "")
+        own = self._header.names[place]
+        if ambiguous and not self._order:
+            dates: dict[str, str] = {key: f"{read_date(ambiguous, key)} ({words})" for key, words in ORDERS.items()}
+            raise ListQuestion(
+                self.path.name,
+                f"the dates in the column {own!r} can be read in two ways: {ambiguous} is "
+                f"{' or '.join(dates.values())}.",
+                "Say which: moot batch --dates dmy, or --dates mdy",
+                "dates",
+                dates,
+            )
+        self._order = self._order or order
+        if self._order and any(read_date(text, None) != read_date(text, self._order) for text in texts):
+            self._notes.append(f"dates in the column {own!r} are read as {ORDERS[self._order]}")
+        if serial:
+            day = read_date(serial, None)
+            self._notes.append(f"numbers in the column {own!r} are read as a spreadsheet's days: {serial} is {day}")
 
     def _is_unknown(self, name: str) -> bool:
         """Whether a column has a name that is unknown; False for an empty name."""
         if name in COLUMNS or not name:
             return False
-        similar = difflib.get_close_matches(name.lower(), [c for c in COLUMNS if c not in self._header], 1, 0.75)
+        similar = difflib.get_close_matches(name.lower(), [c for c in COLUMNS if c not in self._columns], 1, 0.75)
         if similar:
             raise invalid(
                 self.path.name, f"the column {name[:60]!r} is unknown. Did you mean `{similar[0]}`? Rename it."
             )
         return True
 
-    def _csv_rows(self) -> Iterator[tuple[int, Any]]:
-        """Yield for each row its first line's number, and its cells by column or the problem with it."""
-        with self._open() as lines:
-            rows = csv.reader(self._read_lines(lines), delimiter=self._delimiter, strict=True)
-            line = 1
-            while True:
-                try:
-                    cells = next(rows, None)
-                except csv.Error as error:
-                    reason = next((plain for begin, plain in CSV_ERRORS.items() if str(error).startswith(begin)), error)
-                    yield line, _Problem(f"it is not CSV ({reason})")
-                else:
-                    if cells is None:
-                        return
-                    if line > 1 and any(cell.strip() for cell in cells):
-                        yield line, self._parse_cells(cells)
-                line = rows.line_num + 1
+    def _table_rows(self) -> Iterator[tuple[int, Any, str]]:
+        """Yield for each row its first line's number, its cells by column or the problem with it, and its text."""
+        with self._rows() as rows:
+            for row in rows:
+                if row.line <= self._header.line and not row.problem:
+                    continue
+                found = fit(row, self._header)
+                yield row.line, _Problem(found.problem) if found.problem else self._parse_cells(found.cells), row.text
 
-    def _parse_cells(self, cells: list[str]) -> Any:
-        if len(cells) != len(self._header):
-            return _Problem(
-                f"it has {len(cells)} columns, and the first line has {len(self._header)}. "
-                "Put quotation marks around a text that contains the separator of the columns or a line break"
-            )
+    def _parse_cells(self, cells: list[str]) -> dict[str, str]:
         texts = map(without_escape, cells) if self._is_from_moot_claims else cells
-        return {name: text for name, text in zip(self._header, texts, strict=True) if text.strip()}
+        found = {name: text for name, text in zip(self._columns, texts, strict=True) if text.strip()}
+        if "date" in found:
+            found["date"] = read_date(found["date"], self._order)
+        return found
 
     # --- JSON Lines
 
-    def _json_rows(self) -> Iterator[tuple[int, Any]]:
-        """Yield for each row its line's number, and its fields or the problem with it."""
+    def _json_rows(self) -> Iterator[tuple[int, Any, str]]:
+        """Yield for each row its line's number, its fields or the problem with it, and its text."""
         with self._open() as lines:
             for number, line in enumerate(self._read_lines(lines), 1):
                 if line.strip():
-                    yield number, self._parse_line(line, number)
+                    yield number, self._parse_line(line, number), line.strip()
 
     def _parse_line(self, line: str, number: int) -> Any:
         try:
@@ -235,7 +445,7 @@ class ClaimsFile:
             unknown = [name for name in value if self._is_unknown(name)]
         except UserError as error:
             return _Problem(error.detail.rstrip("."))
-        self.ignored = tuple(dict.fromkeys((*self.ignored, *unknown)))
+        self._ignored = tuple(dict.fromkeys((*self._ignored, *unknown)))
         return {name: given for name, given in value.items() if given is not None}
 
     # --- a row
@@ -281,7 +491,7 @@ class ClaimsFile:
         return tuple(label.strip() for label in value)
 
     def _parse_given(self, value: Any) -> tuple[tuple[str, str], ...]:
-        if isinstance(value, str) and self.is_csv and value.lstrip().startswith("["):
+        if isinstance(value, str) and self.is_table and value.lstrip().startswith("["):
             value = _parse_json(value, "given")
         given = [value] if isinstance(value, str | dict) else value or []
         is_list = isinstance(given, list)
@@ -296,6 +506,20 @@ class ClaimsFile:
         if not isinstance(settings, dict):
             raise _Problem('`settings` must be a JSON object, such as {"rounds": 2}')
         return settings
+
+
+def _is_utf8(file: BinaryIO) -> bool:
+    """Whether the rest of a file is UTF-8 text without null characters."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        while block := file.read(BLOCK):
+            decoder.decode(block)
+            if b"\0" in block:  # as in UTF-16
+                return False
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _parse_json(value: str, name: str) -> Any:

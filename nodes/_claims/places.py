@@ -13,8 +13,12 @@ from moot.nodes._claims.state import Filled, Place, Section, Span
 from moot.nodes._texts.quotes import UNSPACED, find_quote
 from moot.retrievers._excerpts import sentences
 
-WORD = re.compile(rf"{UNSPACED.pattern}|\d+(?:[.,]\d+)*|(?:(?!{UNSPACED.pattern})[^\W\d_])+(?:['’](?!s\b)[^\W\d_]+)*")
+WORD = re.compile(
+    rf"{UNSPACED.pattern}|\d+(?:[.,]\d+)*|(?!(?<=\w['’])[sS]\b)(?:(?!{UNSPACED.pattern})[^\W\d_])+(?:['’](?![sS]\b)[^\W\d_]+)*"
+)
 """A figure, a letter of a script without spaces, or a word; the s of a genitive is not part of the word."""
+POSSESSIVE = re.compile(r"(?<=\w)['’](?:[sS])?$")
+"""The ending of a possessive."""
 GROUPED = re.compile(r"(?<=\d)[,.](?=\d{3}(?!\d))")
 """A separator of thousands."""
 PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
@@ -108,6 +112,17 @@ def _place_of_span(text: str, start: int, end: int, sections: Sequence[Section])
     index = bisect_right([section["start"] for section in sections], start) - 1
     page, heading = (sections[index]["page"], sections[index]["heading"]) if index >= 0 else (None, "")
     return {"quote": text[start:end], "start": start, "end": end, "page": page, "heading": heading}
+
+
+def name_in(text: str, name: str) -> str | None:
+    """A name that a text contains, perhaps in the possessive: for "Carver's", it is "Carver" if the text has that.
+
+    None if the text does not contain the name.
+    """
+    bare = POSSESSIVE.sub("", name)
+    if bare != name and find_quote(bare, text):
+        return bare
+    return name if any(find_quote(form, text) for form in (name, f"{name}'s", f"{name}'S")) else None
 
 
 def vocabulary(texts: Iterable[str]) -> set[str]:

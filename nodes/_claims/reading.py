@@ -37,7 +37,7 @@ def read_article_file(file: Path, name: str) -> ClaimsInput:
             return article_from(read_document(file, name, kind), name)
         if file.suffix.lower() not in TEXT_SUFFIXES:
             raise UnreadableDocument(
-                "its kind is not supported. Supported are PDF, HTML, .docx, .csv, .txt and .md files"
+                "its kind is not supported. Supported are PDF, HTML, .docx, .xlsx, .csv, .txt and .md files"
             )
         text = read_text_file(file, name)
     except UnreadableDocument as why:

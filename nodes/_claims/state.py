@@ -107,13 +107,17 @@ class Ratings(TypedDict):
 
 
 class Rated(Place):
-    """A quote with its ratings, and its check-worthiness (``score``, from 0 to 1)."""
+    """A quote with its ratings, and its check-worthiness (``score``, from 0 to 1); they are null without a rating.
+
+    ``note`` says what a person should know about the claim; it is empty if there is nothing.
+    """
 
     speaker: str | None
-    score: float
+    score: float | None
     reason: str
-    ratings: Ratings
-    kind: ClaimKind
+    ratings: Ratings | None
+    kind: ClaimKind | None
+    note: str
 
 
 class Claim(Rated):
@@ -127,7 +131,10 @@ class Claim(Rated):
 
 
 class Dropped(TypedDict):
-    """A model's quote or claim that is not used, e.g. because the text does not contain it; ``why`` is a sentence."""
+    """A model's quote or claim that is not used, e.g. because the text does not contain it; ``why`` is a sentence.
+
+    A quote that the text contains is never dropped, unless it is too long for a claim.
+    """
 
     step: Step
     quote: str

@@ -11,12 +11,22 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from textwrap import shorten
 from typing import Any, Literal, cast
 
 from langgraph.types import Send
 from moot.core.errors import BUDGET_EXHAUSTED, MootError, ReplyError, UserError, WorldError
+from moot.nodes._claims.bylines import byline_date
 from moot.nodes._claims.parts import begin_part, budget_of, end_part, plan_call
-from moot.nodes._claims.places import FUNCTION_WORDS, months, parts_of, place_in, vocabulary, words_filled_in
+from moot.nodes._claims.places import (
+    FUNCTION_WORDS,
+    months,
+    name_in,
+    parts_of,
+    place_in,
+    vocabulary,
+    words_filled_in,
+)
 from moot.nodes._claims.state import (
     FINDER,
     LONGEST_TEXT,
@@ -26,6 +36,7 @@ from moot.nodes._claims.state import (
     ClaimsInput,
     ClaimsState,
     Dropped,
+    Filled,
     PartState,
     Rated,
     Ratings,
@@ -40,7 +51,7 @@ from moot.nodes._runtime.ceilings import ceilings_and_spending, open_budget
 from moot.nodes._runtime.document import demo_model_warnings, usage
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._steps.reader import figures
-from moot.nodes._texts.quotes import LONGEST_SHOWN, find_quote, fold_quote
+from moot.nodes._texts.quotes import LONGEST_SHOWN, fold_quote
 from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.task import LONGEST_CLAIM, check_origin
 from moot.prompts._files import as_data, enclose, join_blocks
@@ -53,6 +64,8 @@ BEGINNING = 2000
 """Maximum number of characters from the beginning of the text in the writer's prompt.
 
 The prompt also contains up to half as many characters from just before the part."""
+LONGEST_NOTE = 300
+"""Maximum number of characters of a claim that is not used, in the note at its quote."""
 OPTIONAL = ("title", "source", "url")
 ONE_EACH = "Write one claim for each quote; a quote with several statements becomes one sentence that holds them all."
 SEVERAL = (
@@ -67,7 +80,10 @@ SEVERAL = (
 
 
 def check_text(asked: Mapping[str, Any]) -> ClaimsInput:
-    """Checks the input and sorts its sections; a title, source or url that is not a text becomes None."""
+    """Checks the input and sorts its sections; a title, source or url that is not a text becomes None; blocking.
+
+    A text without a date gets the one of its byline, if it has one.
+    """
     text = asked.get("text")
     if not isinstance(text, str) or not text.strip():
         raise UserError('There is no text. The input must be {"text": "..."}.', kind="invalid_given")
@@ -87,7 +103,7 @@ def check_text(asked: Mapping[str, Any]) -> ClaimsInput:
             '`sections` must be a list of {"start": 0, "page": 1 or null, "heading": "..."}.', kind="invalid_given"
         )
     by_start = sorted(sections, key=lambda section: section["start"])
-    checked: Any = {**named, "text": text, "date": text_date, "sections": by_start}
+    checked: Any = {**named, "text": text, "date": text_date or byline_date(text), "sections": by_start}
     return cast(ClaimsInput, checked)
 
 
@@ -110,7 +126,11 @@ def read_text_node() -> Node:
         }
         blank |= {"depth": overwrite(0), "error": None, "status": "failed", "parts": [], "usage": usage([])}
         try:
-            asked = check_text(state)
+            asked = await asyncio.to_thread(check_text, state)
+            if asked.get("date") and not state.get("date"):
+                detail = f"The text's date is taken from its byline: {asked['date']}."
+                told: Warned = {"kind": "byline_date", "where": OPENING, "detail": detail}
+                blank["warnings"] = overwrite([told])
             parts = await asyncio.to_thread(parts_of, asked["text"], run.settings.part_words)
             await run.session.begin(GRAPH, cast(Mapping[str, Any], asked), run.settings)
             models = {choose_model(run.settings, role).model for role in run.settings.roles()}
@@ -203,11 +223,11 @@ def extract_claims_node() -> Node:
                 dropped.append(_dropped("extract", claim.quote, "", "The quote is not in this part of the text."))
                 continue
             name = " ".join(clean(claim.speaker).split())
-            known = bool(name) and len(name) <= LONGEST_SPEAKER and find_quote(name, asked["text"]) is not None
-            if name and not known:
+            speaker_name = name_in(asked["text"], name) if len(name) <= LONGEST_SPEAKER else None
+            if name and not speaker_name:
                 problem = "has too long a name" if len(name) > LONGEST_SPEAKER else "is not in the text"
                 run.record.warn("unknown_speaker", f"A claim's speaker, {name[:LONGEST_SHOWN]!r}, {problem}.")
-            found.setdefault((place["start"], place["end"]), {**place, "speaker": name if known else None})
+            found.setdefault((place["start"], place["end"]), {**place, "speaker": speaker_name})
         return {"found": [found[at] for at in sorted(found)], "dropped": dropped}
 
     return part_node(FINDER, EXTRACT, extract)
@@ -240,7 +260,7 @@ def score_of(ratings: Ratings) -> float:
 def rate_claims_node() -> Node:
     """Rates how much each quote in ``found`` is worth checking.
 
-    Quotes with a score below `min_score` go to ``left_out``, quotes without a rating to ``dropped``.
+    Quotes with a score below `min_score` go to ``left_out``. Quotes without a rating are kept, with a note.
 
     Reads: asked, part, found.
     """
@@ -260,11 +280,12 @@ def rate_claims_node() -> Node:
         for number, quote in enumerate(found, 1):
             rating = rating_by_number.get(number)
             if rating is None:
-                dropped.append(_dropped("rate", quote["quote"], "", "No rating was given."))
+                unrated = {"score": None, "reason": "", "ratings": None, "kind": None, "note": "It was not rated."}
+                kept.append({**quote, **unrated})
                 continue
             ratings: Any = rating.model_dump(include={*Ratings.__annotations__})
             rated: Any = {**quote, "score": round(score_of(ratings), 3), "reason": clean(rating.reason)}
-            rated |= {"ratings": ratings, "kind": rating.kind}
+            rated |= {"ratings": ratings, "kind": rating.kind, "note": ""}
             (kept if rated["score"] >= run.settings.min_score else left_out).append(rated)
         return {"found": kept, "left_out": left_out, "dropped": dropped}
 
@@ -287,8 +308,9 @@ class RewrittenReply(Reply):
 def rewrite_claims_node() -> Node:
     """Rewrites each quote in ``found`` as one or several claims that can be understood without the text.
 
-    Quotes without a claim go to ``dropped``, and so do claims that are too long or contain words that the text does not
-    support. With the setting ``split`` off, only the first claim for a quote can be used; all others go to ``dropped``.
+    A claim is refused if it is too long, or contains words that the text does not support. A quote whose claims are
+    refused, or that has none, is itself the claim, with a note. With the setting ``split`` off, each quote has one
+    claim; further ones go to ``dropped``.
 
     Reads: asked, part, found.
     """
@@ -306,29 +328,53 @@ def rewrite_claims_node() -> Node:
         known = await asyncio.to_thread(vocabulary, texts)
         claims: list[Claim] = []
         dropped: list[Dropped] = []
-        written: set[int] = set()
-        for number, text in ((one.number, one.claim) for one in reply.claims):
-            if not 0 < number <= len(found):
-                dropped.append(_dropped("rewrite", "", text, f"There is no quote {number}."))
-                continue
-            quote: Any = found[number - 1]
-            claim = " ".join(clean(text).split())
-            filled, unknown = words_filled_in(claim, quote["quote"], known, asked.get("date"))
-            if unknown:
-                dropped.append(_dropped("rewrite", quote["quote"], claim, f"Not in the text: {', '.join(unknown)}."))
-            elif len(claim) > LONGEST_CLAIM:
-                dropped.append(_dropped("rewrite", quote["quote"], claim, "The claim is too long."))
-            elif number in written and not split:
-                dropped.append(_dropped("rewrite", quote["quote"], claim, "The quote has an earlier claim."))
+        written: dict[int, list[str]] = {}
+        for one in reply.claims:
+            if 0 < one.number <= len(found):
+                written.setdefault(one.number, []).append(" ".join(clean(one.claim).split()))
             else:
-                fields: Any = {"id": "", "claim": claim, "date": asked.get("date"), "filled": filled, "also": []}
-                claims.append(cast(Claim, quote | fields))
-            written.add(number)
-        missing = (quote["quote"] for number, quote in enumerate(found, 1) if number not in written)
-        dropped += [_dropped("rewrite", quote, "", "No claim was written for the quote.") for quote in missing]
+                dropped.append(_dropped("rewrite", "", one.claim, f"There is no quote {one.number}."))
+        for number, quote in enumerate(found, 1):
+            kept: list[Claim] = []
+            refused: list[Dropped] = []
+            for text in written.get(number, []):
+                filled, unknown = words_filled_in(text, quote["quote"], known, asked.get("date"))
+                if unknown:
+                    refused.append(_dropped("rewrite", quote["quote"], text, f"Not in the text: {', '.join(unknown)}."))
+                elif len(text) > LONGEST_CLAIM:
+                    refused.append(_dropped("rewrite", quote["quote"], text, "The claim is too long."))
+                elif kept and not split:
+                    dropped.append(_dropped("rewrite", quote["quote"], text, "The quote has an earlier claim."))
+                else:
+                    kept.append(_claim(quote, text, asked, filled=filled))
+            if not kept or (split and refused):
+                own = " ".join(clean(quote["quote"]).split())
+                if len(own) > LONGEST_CLAIM:
+                    refused.append(_dropped("rewrite", quote["quote"], own, "The quote is too long."))
+                else:
+                    kept.append(_claim(quote, own, asked, note=_why_quoted(refused)))
+                    refused = []
+            claims += kept
+            dropped += refused
         return {"found": [], "claims": claims, "dropped": dropped}
 
     return part_node(WRITER, REWRITE, rewrite)
+
+
+def _claim(
+    quote: Mapping[str, Any], text: str, asked: ClaimsInput, *, filled: Sequence[Filled] = (), note: str = ""
+) -> Claim:
+    notes = " ".join(filter(None, (quote["note"], note)))
+    fields = {"id": "", "claim": text, "date": asked.get("date"), "filled": [*filled], "also": [], "note": notes}
+    return cast(Claim, {**quote, **fields})
+
+
+def _why_quoted(refused: Sequence[Dropped]) -> str:
+    """Why a quote is its own claim."""
+    if not refused:
+        return "These are the words of the text: no claim was written for them."
+    claims = "; ".join(f"“{shorten(one['claim'], LONGEST_NOTE, placeholder=' ...')}” ({one['why']})" for one in refused)
+    return f"These are the words of the text, because what was written for them is not used: {claims}"
 
 
 def _dropped(step: Step, quote: str, claim: str, why: str) -> Dropped:
@@ -401,7 +447,7 @@ def join_duplicates_node() -> Node:
                 claims = join(claims, await _ask_for_duplicates(claims, await run.speaker(WRITER)))
             except ReplyError as error:
                 run.record.warn("not_joined", f"Only claims with the same words are joined: {error.detail}")
-        best = sorted(claims, key=lambda one: -one["score"])[: run.settings.max_claims]
+        best = sorted(claims, key=_rank)[: run.settings.max_claims]
         kept = [claim for claim in claims if any(claim is other for other in best)]
         others = [{key: one[key] for key in Rated.__annotations__} for one in claims if one not in kept]  # type: ignore[literal-required]
         numbered = [{**one, "id": f"c{number}"} for number, one in enumerate(kept, 1)]
@@ -433,7 +479,7 @@ def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim
         rest = {n: figures(claims[n - 1]["claim"]) for n in group if 0 < n <= len(claims) and n not in taken}
         while rest:
             # The fullest claim has the most figures, then the most different words, then the highest score.
-            first = min(rest, key=lambda n: (-len(rest[n]), -_count_words(claims[n - 1]), -claims[n - 1]["score"], n))
+            first = min(rest, key=lambda n: (-len(rest[n]), -_count_words(claims[n - 1]), _rank(claims[n - 1]), n))
             # Claims with a figure that the fullest claim does not contain are joined among themselves.
             same = [n for n in rest if rest[n] <= rest[first]]
             rest = {n: found for n, found in rest.items() if n not in same}
@@ -443,6 +489,11 @@ def join(claims: Sequence[Claim], groups: Sequence[Sequence[int]]) -> list[Claim
             joined[first] = {**claims[first - 1], "also": cast(Any, sorted(also, key=lambda place: place["start"]))}
             taken |= set(same)
     return [joined.get(n, one) for n, one in enumerate(claims, 1) if n in joined or n not in taken]
+
+
+def _rank(claim: Claim) -> tuple[bool, float]:
+    """Sorts claims with the highest scores first, and claims without a rating last."""
+    return claim["score"] is None, -(claim["score"] or 0)
 
 
 def _count_words(claim: Claim) -> int:

@@ -26,8 +26,16 @@ def bom_encoding(content: bytes) -> str | None:
     return next((encoding for mark, encoding in MARKS.items() if content.startswith(mark)), None)
 
 
-def decoded(content: bytes) -> str:
-    """The text in the first encoding that fits: of the byte order mark, UTF-8, of an HTML declaration, or a guess."""
+def decoded(content: bytes, declared: str | None = None) -> str:
+    """The text in the first encoding that fits: of the byte order mark, UTF-8, of an HTML declaration, or a guess.
+
+    A ``declared`` encoding is the only one that is tried.
+    """
+    if declared:
+        try:
+            return content.decode(declared)
+        except (UnicodeError, LookupError) as error:
+            raise UnreadableDocument(f"it is not text in {declared} ({error})") from error
     named = CHARSET.search(content[:4096])
     for encoding in (bom_encoding(content), "utf-8", named and named[1].decode()):
         try:

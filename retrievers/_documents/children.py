@@ -14,11 +14,14 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, Literal
 
 from moot.core.errors import UserError
 from moot.retrievers._documents.ocr import LANGUAGES
 from moot.retrievers._documents.parse import Kind, parse
 from moot.retrievers._documents.parsed import ParsedDocument, UnreadableDocument
+from moot.retrievers._documents.rows import read_workbook
+from moot.retrievers._documents.tables import Sheet
 
 MEMORY = 2 * 2**30
 """The maximum memory (address space) of a child process, in bytes."""
@@ -41,8 +44,8 @@ class Child:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
-    def read(self, file: Path, kind: Kind) -> ParsedDocument:
-        """Parses a document; UnreadableDocument also if this takes too much time or memory; blocking."""
+    def read(self, file: Path, kind: Kind | Literal["sheets"]) -> Any:
+        """Parses a document, or reads a workbook's sheets; UnreadableDocument also if this takes too much; blocking."""
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -64,7 +67,7 @@ class Child:
                 else f"more than {MEMORY // 2**20:,} MiB of memory, or it crashes the reader"
             )
             raise UnreadableDocument(f"reading it takes {why}")
-        found: ParsedDocument | str = json.loads(line)
+        found = json.loads(line)
         if isinstance(found, str):
             raise UnreadableDocument(found)
         return found
@@ -125,7 +128,8 @@ def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[ParsedDocumen
     def read(file: Path, kind: Kind) -> ParsedDocument | UnreadableDocument:
         child = idle.pop()
         try:
-            return child.read(file, kind)
+            found: ParsedDocument = child.read(file, kind)
+            return found
         except UnreadableDocument as error:
             return error
         except OSError as error:
@@ -158,6 +162,18 @@ def read_document(file: Path, name: str, kind: Kind) -> ParsedDocument:
     return found
 
 
+def read_sheets(file: Path, name: str) -> tuple[list[Sheet], str]:
+    """The sheets of an Excel workbook and a note about them, read in a child process as by `read_document`."""
+    child = Child()
+    try:
+        sheets, note = child.read(file, "sheets")
+        return sheets, note
+    except UnreadableDocument as why:
+        raise unreadable(name, why) from why
+    finally:
+        child.close()
+
+
 def unreadable(name: str, why: UnreadableDocument) -> UserError:
     """The error for a document that cannot be read."""
     return UserError(f"{name} cannot be read: {why}.", kind="invalid_file")
@@ -188,7 +204,7 @@ def main() -> None:
     for line in sys.stdin:
         file, kind = json.loads(line)
         try:
-            answer: ParsedDocument | str = parse(Path(file), kind, tick)
+            answer: Any = read_workbook(Path(file)) if kind == "sheets" else parse(Path(file), kind, tick)
         except UnreadableDocument as error:
             answer = str(error)
         except MemoryError:  # the process must end, because it may still hold data of this document
@@ -196,7 +212,7 @@ def main() -> None:
         except RecursionError:
             answer = "it is nested too deeply"
         except Exception:  # noqa: BLE001 - a parser may fail in any way on a malicious document
-            answer = f"it is damaged, or it is not a {kind} file"
+            answer = f"it is damaged, or it is not a {'workbook' if kind in ('xlsx', 'sheets') else f'{kind} file'}"
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

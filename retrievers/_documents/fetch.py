@@ -49,6 +49,7 @@ UNICAST = IPv6Network("2000::/3")
 SUFFIXES = {
     "application/pdf": ".pdf",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
     "application/xhtml+xml": ".html",
     "text/html": ".html",
     "text/csv": ".csv",

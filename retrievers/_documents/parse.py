@@ -11,20 +11,20 @@ from typing import Literal
 
 from moot.retrievers._documents.charsets import bom_encoding
 from moot.retrievers._documents.html import parse_html
-from moot.retrievers._documents.parsed import ParsedDocument, UnreadableDocument
+from moot.retrievers._documents.parsed import MOST_CHARACTERS, ParsedDocument, UnreadableDocument
 from moot.retrievers._documents.pdf import parse_pdf
-from moot.retrievers._documents.rows import parse_csv
+from moot.retrievers._documents.rows import parse_csv, parse_xlsx
 from moot.retrievers._documents.word import parse_docx
 
 PICTURE = "a picture. Run text recognition (OCR) on it, and save the result as text or PDF"
-Kind = Literal["pdf", "html", "docx", "csv"]
+Kind = Literal["pdf", "html", "docx", "csv", "xlsx"]
+WORKBOOKS = (".xlsx", ".xlsm")
+"""The suffixes of Excel workbooks."""
 
 LARGEST_DOCUMENT = 200 * 2**20
 """The maximum size of a file, in bytes."""
-MOST_CHARACTERS = 50_000_000
-"""The maximum length of a document's text, in characters."""
 FOREIGN = {
-    b"\xd0\xcf\x11\xe0": "an old Office file (.doc, .xls) or has a password. Save it as .docx, .csv or PDF",
+    b"\xd0\xcf\x11\xe0": "an old Office file (.doc, .xls) or has a password. Save it as .docx, .xlsx or PDF",
     b"{\\rtf": "rich text (RTF). Save it as .docx or PDF",
     b"\x89PNG": PICTURE,
     b"\xff\xd8\xff": PICTURE,
@@ -44,6 +44,8 @@ def kind_of(file: Path) -> Kind | None:
     if b"%PDF-" in start[:1024]:
         return "pdf"
     if start.startswith(b"PK\x03\x04"):
+        if file.suffix.lower() in WORKBOOKS:
+            return "xlsx"
         return "docx"  # `parse` checks it, in a child process, because a ZIP file may list millions of files
     if what := next((what for mark, what in FOREIGN.items() if start.startswith(mark)), None):
         raise UnreadableDocument(f"it is {what}")
@@ -60,6 +62,8 @@ def kind_of(file: Path) -> Kind | None:
         raise UnreadableDocument("it is not a PDF, although its name says so")
     if suffix == ".docx":
         raise UnreadableDocument("it is not a Word document, although its name says so")
+    if suffix in WORKBOOKS:
+        raise UnreadableDocument("it is not an Excel workbook, although its name says so")
     return "html" if suffix in (".html", ".htm", ".xhtml") else "csv" if suffix in (".csv", ".tsv") else None
 
 
@@ -101,4 +105,5 @@ PARSERS: dict[Kind, Callable[[Path], ParsedDocument]] = {
     "html": parse_html,
     "docx": parse_docx,
     "csv": parse_csv,
+    "xlsx": parse_xlsx,
 }

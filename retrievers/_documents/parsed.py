@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import zipfile
+
 from typing_extensions import TypedDict
 
 DAMAGED = "it is damaged. Open it in a program that can display it, and save it again"
+
+LARGEST_UNPACKED = 100 * 2**20
+"""The maximum size of an Office file's unpacked XML files, in bytes."""
+MOST_CHARACTERS = 50_000_000
+"""The maximum length of a document's text, in characters."""
 
 
 class Part(TypedDict):
@@ -45,3 +52,10 @@ def new_document(
         "note": "",
         "parts": parts,
     }
+
+
+def check_unpacked_size(packed: zipfile.ZipFile) -> None:
+    """Refuses an Office file whose texts are too large when they are unpacked; pictures do not count."""
+    texts = (part for part in packed.infolist() if part.filename.endswith((".xml", ".rels")))
+    if sum(part.file_size for part in texts) > LARGEST_UNPACKED:
+        raise UnreadableDocument(f"it unpacks to more than {LARGEST_UNPACKED // 2**20} MiB")

@@ -13,10 +13,16 @@ from typing import Any
 from moot.core.lazy import imported
 from moot.retrievers._documents.equations import linear
 from moot.retrievers._documents.layout import raised
-from moot.retrievers._documents.parsed import DAMAGED, ParsedDocument, Part, UnreadableDocument, new_document
+from moot.retrievers._documents.parsed import (
+    DAMAGED,
+    LARGEST_UNPACKED,
+    ParsedDocument,
+    Part,
+    UnreadableDocument,
+    check_unpacked_size,
+    new_document,
+)
 
-LARGEST_UNPACKED = 100 * 2**20
-"""The maximum size of a Word document's unpacked XML files, in bytes."""
 STRICT = {
     b"http://purl.oclc.org/ooxml/wordprocessingml/main": (
         b"http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -48,9 +54,8 @@ def parse_docx(file: Path) -> ParsedDocument:
     try:
         with zipfile.ZipFile(file) as packed:
             main = _main_part(packed)
+            check_unpacked_size(packed)
             texts = [part for part in packed.infolist() if part.filename.endswith((".xml", ".rels"))]
-            if sum(part.file_size for part in texts) > LARGEST_UNPACKED:
-                raise UnreadableDocument(f"it unpacks to more than {LARGEST_UNPACKED // 2**20} MiB")
             contents = {part.filename: _usual(packed.read(part)) for part in texts}
         notes = _plain(contents, main)
         with io.BytesIO(_packed(contents)) as opened:

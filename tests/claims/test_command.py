@@ -54,6 +54,14 @@ def test_sentences_are_listed_without_a_model(article: Path) -> None:
     assert {row["date"] for row in rows} == {"2025-05-14"}
 
 
+def test_a_text_without_claims_has_an_exit_code_of_its_own(article: Path, start_stub: StartStub) -> None:
+    start_stub(rules(found=[]))
+    done = moot("claims", article, "--model", "openai:stub")
+    assert (done.returncode, "0 claims" in done.stderr) == (3, True)
+    article.write_text("Too short.")
+    assert moot("claims", article, "--sentences").returncode == 3
+
+
 def test_a_failed_run_does_not_say_that_claims_are_unchanged_sentences(
     article: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

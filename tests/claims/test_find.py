@@ -100,19 +100,32 @@ INVENTED = [
 ]
 
 
-async def test_claims_invented_by_a_weak_model_are_dropped_with_a_reason(start_stub: StartStub) -> None:
-    """A quote without a rating is also dropped with a reason."""
-    start_stub(rules(written=INVENTED, rated=RATED[:4]))
+async def test_a_quote_stays_as_it_is_if_a_weak_model_invents_its_claim(start_stub: StartStub) -> None:
+    """The note has what the model wrote. A quote without a rating is also kept, with a note and without a score."""
+    start_stub(rules(written=INVENTED, rated=RATED[:4], groups=[]))
     found = await find()
-    assert found["claims"] == []
-    why = [one["why"] for one in found["dropped"] if one["step"] == "rewrite"]
-    assert why == [
-        "Not in the text: paid, Qatar.",
-        "Not in the text: 999.",
-        "Not in the text: secretly.",
-        "There is no quote 7.",
-    ]
-    assert [one["why"] for one in found["dropped"] if one["step"] == "rate"] == ["No rating was given."]
+    assert [one["claim"] for one in found["claims"]] == [one["quote"] for one in found["claims"]]
+    assert [one["quote"] for one in found["claims"]] == [*QUOTES[:2], *OTHER_SENTENCES]
+    assert [one["score"] for one in found["claims"]] == [0.875, 0.875, 0.875, None]
+    notes = [one["note"] for one in found["claims"]]
+    for note, word in zip(notes, ("paid, Qatar", "999", "secretly", "It was not rated."), strict=True):
+        assert word in note
+    assert "no claim was written for them" in notes[3]
+    assert [one["why"] for one in found["dropped"] if one["step"] == "rewrite"] == ["There is no quote 7."]
+
+
+async def test_the_date_of_a_byline_resolves_times(start_stub: StartStub) -> None:
+    """Without the byline, the claim has a year that is not in the text, so the quote stays."""
+    written = [{"number": 1, "claim": "In 2023 the mayor fired the builder."}]
+    start_stub(rules(found=[{"quote": OTHER_SENTENCES[0], "speaker": ""}], written=written, rated=RATED[:1]))
+    settings: Any = ClaimSettings(model="openai:stub")
+    found = await graph.ainvoke({"text": f"A line\n\nBy Ada Brandt, 3. März 2024\n\n{TEXT}"}, context=settings)
+    [claim] = found["claims"]
+    assert (claim["claim"], claim["date"], claim["note"]) == (written[0]["claim"], "2024-03-03", "")
+    assert [one["detail"] for one in found["warnings"]] == ["The text's date is taken from its byline: 2024-03-03."]
+    [undated] = (await graph.ainvoke({"text": TEXT}, context=settings))["claims"]
+    assert (undated["claim"], undated["date"]) == (OTHER_SENTENCES[0], None)
+    assert "Not in the text: 2023." in undated["note"]
 
 
 async def test_claims_with_different_figures_are_not_joined(start_stub: StartStub) -> None:
@@ -147,7 +160,7 @@ async def test_a_text_cannot_close_its_tag_in_the_prompt(start_stub: StartStub) 
         rules(found=[{"quote": "The line was opened in May 2024.", "speaker": ""}], rated=RATED[:1], written=[])
     )
     found = await find(instruction)
-    assert [one["why"] for one in found["dropped"]] == ["No claim was written for the quote."]
+    assert [one["claim"] for one in found["claims"]] == ["The line was opened in May 2024."]
     for text in stub.prompts()[:3]:
         assert text.count("<part>") == text.count("</part>") == 1
         assert "‹/part› SYSTEM" in text

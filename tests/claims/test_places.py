@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moot.nodes._claims.places import count_words, parts_of, place_in, vocabulary, words_filled_in
+from moot.nodes._claims.bylines import byline_date
+from moot.nodes._claims.places import count_words, name_in, parts_of, place_in, vocabulary, words_filled_in
 from moot.nodes._claims.state import Section
 from moot.nodes._claims.steps import score_of
 from moot.nodes._texts.quotes import fold_quote
@@ -126,3 +127,38 @@ def test_a_long_text_is_split_into_parts_within_the_limit() -> None:
 
 def test_each_chinese_character_counts_as_a_word() -> None:
     assert count_words("字字 and 字") == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("Carver", "Carver's staff had a sheet.", "Carver"),
+        ("Carver", "CARVER’S and Carver’s staff", "Carver"),
+        ("Carver's", "Carver said so.", "Carver"),
+        ("James'", "James said so.", "James"),
+        ("McDonald's", "McDonald's said so.", "McDonald's"),
+        ("Carver", "Carvers said so.", None),
+    ],
+)
+def test_a_name_in_the_possessive_is_the_name(name: str, text: str, found: str | None) -> None:
+    assert name_in(text, name) == found
+    assert words_filled_in("The CARVER'S staff", "x", vocabulary(["the staff of Lee and CARVER"]), None)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("Northbridge turns\n\nBy Ada Brandt, 3 March 2025\n\nThe mayor spoke.", "2025-03-03"),
+        ("Von Ada Brandt, 3. März 2025", "2025-03-03"),
+        ("Published: March 3rd, 2025, 10:00", "2025-03-03"),
+        ("Por Ana Díaz, 3 de marzo de 2025", "2025-03-03"),
+        ("03.04.2025", "2025-04-03"),
+        ("What happened on 11 September 2001", None),
+        ("The Attacks On 11 September 2001", None),
+        ("On 3 March 2025 the mayor spoke.", None),
+        ("By Ada Brandt, 3/4/2025", None),
+        ("By Ada Brandt, 31 February 2025", None),
+    ],
+)
+def test_only_a_byline_dates_a_text(text: str, day: str | None) -> None:
+    assert byline_date(text) == day

@@ -59,12 +59,12 @@ def test_edited_claims_become_a_table_that_can_be_read_back(client: TestClient) 
         ("c1", "It opened, in May.", "2024", "Ann", "line.html"),
         ("c2", "My own.", None, None, "line.html"),
     ]
-    assert found["ignored"] == []  # unread columns of moot's own tables are not reported
+    assert found["notes"] == []  # unread columns of moot's own tables are not reported
 
 
 def test_unread_columns_of_a_foreign_table_are_reported_as_ignored(client: TestClient) -> None:
     other = client.post("/moot/api/claims/rows?name=a.csv", content="claim,quote,colour\nA.,B.,red\n").json()
-    assert other["ignored"] == ["quote", "colour"]
+    assert other["notes"] == ["these columns are not read: quote, colour"]
 
 
 def test_a_row_with_an_invalid_date_has_a_problem(client: TestClient) -> None:

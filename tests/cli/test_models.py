@@ -472,3 +472,17 @@ def test_moot_alone_prints_the_commands_for_people() -> None:
 def test_verify_without_a_claim_in_a_pipe_is_an_error() -> None:
     done = moot_process("verify", "--model", "fake:1")
     assert (done.returncode, "Missing argument 'claim'" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_batch_asks_what_a_list_does_not_show(tmp_path: Path) -> None:
+    """The answer is added to what the command line says about the list."""
+    path = tmp_path / "liste.csv"
+    path.write_text("Nr;Behauptung;Datum\n1;Es stieg.;3/4/2025\n")
+    words = ["--column", "date=Datum", "--out", str(tmp_path / "out"), "--model", "fake:1"]
+    terminal = Terminal("batch", str(path), *words, "--graph", "standard_prompting")
+    shown = terminal.answer("Which one? Type its number", "2\n")
+    assert "2  Behauptung" in shown
+    shown = terminal.answer("Which one? Type its number", "dmy\n")
+    assert "3/4/2025 is 2025-04-03 (day/month/year) or 2025-03-04 (month/day/year)." in shown
+    assert terminal.end() == 0
+    assert "Dates in the column 'Datum' are read as day/month/year." in terminal.shown

@@ -33,7 +33,7 @@ async def test_the_claims_of_an_article_are_found_and_checked(page: Page, served
     await page.get_by_role("heading", name="4 claims").wait_for()
     assert await page.locator(".claims input:checked").count() == 3
     await page.get_by_text("Left out: less worth checking.").wait_for()
-    await page.get_by_text("dropped: the text does not support").wait_for()
+    await page.get_by_text("dropped: they are not in the text").wait_for()
     await page.get_by_text("Filled in from the text: tram line in Norwick.").wait_for()
     await page.get_by_label("Claim", exact=True).first.fill("Norwick opened its tram line in spring 2024.")
     await page.get_by_label(f"Check: {WRITTEN[2]['claim']}").uncheck()
@@ -126,3 +126,29 @@ async def test_a_list_from_a_file_is_edited_and_saved_as_a_table(page: Page, ser
     assert "The echidna lays eggs." in table
     assert "2020-10-21" in table
     assert "Fish" not in table
+
+
+async def test_a_list_from_a_spreadsheet_is_asked_about_and_its_rows_are_corrected(page: Page, served: Served) -> None:
+    """The user names the column of claims and the order of dates, and corrects the row that could not be used."""
+    rows = f"Nr;Behauptung;Datum\n1;{CLAIM};3/4/2025\n2;Fish can fly.;Oct-20\n"
+    file: Any = {"name": "liste.csv", "mimeType": "text/csv", "buffer": rows.encode()}
+    await page.goto("/moot/claims")
+    await page.get_by_text(EXPERT).click()
+    await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))
+    await page.get_by_label("An article").set_input_files(file)
+    await page.get_by_text("Its columns: Nr, Behauptung, Datum.").wait_for()
+    await page.get_by_label("Column with the claims").select_option("Behauptung")
+    await page.get_by_label("Column with the dates").select_option("Datum")
+    await page.get_by_role("button", name="Read the list").click()
+    await page.get_by_text("the dates in the column 'Datum' can be read in two ways").wait_for()
+    await page.get_by_label("Order of the dates").select_option("dmy")
+    await page.get_by_role("button", name="Read the list").click()
+    await page.get_by_role("heading", name="2 claims").wait_for()
+    await page.get_by_text("1 of 2 rows cannot be used as they are.").wait_for()
+    await page.get_by_text("2025-04-03").wait_for()
+    assert await page.get_by_label("Claim", exact=True).nth(1).input_value() == "Fish can fly."
+    assert not await page.get_by_label("Check: Fish can fly.").is_checked()
+    await page.get_by_label("Date, such as 2020-10-21").fill("2020-10")
+    await page.get_by_label("Check: Fish can fly.").check()
+    await page.get_by_role("button", name="Check 2 claims").click()
+    await page.get_by_text("2 of 2 done").wait_for()

@@ -120,6 +120,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "agent_left": "A debater dropped out.",
         "budget_exhausted": "A limit was reached.",
         "burden_of_refutation": "The judges found the claim inconclusive.",
+        "byline_date": "The date of a text is taken from its byline.",
         "calibration_aged": "The calibration may no longer hold.",
         "call_failed": "A call to a model failed.",
         "check_failed": "Not all tests of the verdict's robustness were made.",

@@ -45,11 +45,11 @@ async function fromText(main, kind, text, request) {
 /** The form for an article or a list. */
 function startForm(main, home) {
   const problem = h("div", {});
-  const file = h("input", { type: "file", id: "many", accept: ".csv,.tsv,.jsonl,.pdf,.html,.docx,.txt,.md" });
+  const file = h("input", { type: "file", id: "many", accept: ".csv,.tsv,.xlsx,.xlsm,.jsonl,.pdf,.html,.docx,.txt,.md" });
   file.addEventListener("change", async () => {
     const [one] = file.files;
     try {
-      if (/\.(csv|tsv|jsonl)$/i.test(one.name)) return await fromRows(main, one, home.request());
+      if (/\.(csv|tsv|xlsx|xlsm|jsonl)$/i.test(one.name)) return await fromRows(main, one, home.request(), problem);
       const read = await ask(`/moot/api/claims/text?${new URLSearchParams({ name: one.name })}`, { raw: one });
       await find(main, read, home.request());
     } catch (error) {
@@ -58,16 +58,44 @@ function startForm(main, home) {
     }
   });
   const choices = h("div", { class: "three" }, home.thorough.node, home.evidence.node, home.model.node);
-  return h("div", { class: "many" }, h("h1", {}, "Many claims"), h("p", { class: "lede quiet" }, "From an article: its claims are found, and you tick the ones to check. From a list: each row is a claim."), choices, home.byName, home.documents, home.node.querySelector("#expert"), lists(home.choices), h("div", { class: "field inside" }, h("label", { for: "many" }, "An article (PDF, HTML, Word, text), or a list of claims (CSV, TSV, JSON Lines)"), file, h("p", { class: "quiet tiny" }, "A list needs a column named claim; date, speaker and id are read too.")), h("p", { class: "small" }, "To paste a text or an address, use ", h("a", { href: "/moot" }, "New check"), "."), problem);
+  return h("div", { class: "many" }, h("h1", {}, "Many claims"), h("p", { class: "lede quiet" }, "From an article: its claims are found, and you tick the ones to check. From a list: each row is a claim."), choices, home.byName, home.documents, home.node.querySelector("#expert"), lists(home.choices), h("div", { class: "field inside" }, h("label", { for: "many" }, "An article (PDF, HTML, Word, text), or a list of claims (CSV, Excel, JSON Lines)"), file, h("p", { class: "quiet tiny" }, "A list needs a column of claims, best named claim; date, speaker and id are read too.")), h("p", { class: "small" }, "To paste a text or an address, use ", h("a", { href: "/moot" }, "New check"), "."), problem);
 }
 
-async function fromRows(main, file, request) {
-  const { rows, ignored } = await ask(`/moot/api/claims/rows?${new URLSearchParams({ name: file.name })}`, { raw: file });
-  const claims = rows.filter((one) => one.claim).map(({ number, line, claim_date: date, ...one }) => ({ ...one, date, own: true, ticked: true }));
-  const problems = rows.filter((one) => one.problem).map((one) => `Row ${one.number}: ${one.problem}`);
-  if (ignored?.length) problems.push(`These columns are not read: ${ignored.join(", ")}.`);
+/** Shows the claims of a list. If the list does not show how to read it, `asked` gets a form for the answers. */
+async function fromRows(main, file, request, asked, answers = {}) {
+  const { rows, notes, question } = await ask(`/moot/api/claims/rows?${new URLSearchParams({ name: file.name, ...answers })}`, { raw: file });
+  if (question) return asked.replaceChildren(questionForm(file.name, question, (answer) => fromRows(main, file, request, asked, { ...answers, ...answer })));
+  const claims = rows.map(({ number, line, claim_date: date, cells, ...one }) => (one.problem ? correctable(number, one.problem, cells) : { ...one, date, own: true, ticked: true }));
+  const problems = notes.map((one) => `${one[0].toUpperCase()}${one.slice(1)}.`);
+  const bad = claims.filter((one) => one.problem).length;
+  if (bad) problems.unshift(`${bad} of ${claims.length} rows cannot be used as they are. They are marked: correct them, and tick them.`);
   if (!claims.length) throw new Error(["There is no claim in this file.", ...problems].join(" "));
   new Claims(main, { source: file.name, url: "", claims, problems, request }).show();
+}
+
+/** A row that cannot be used, with the texts of the file, so that the user can correct it. */
+function correctable(number, problem, { claim = "", date, speaker, label, labels, group, given }) {
+  return { id: `row ${number}`, claim, date, speaker, label, labels, group, given: given?.startsWith("[") ? JSON.parse(given) : given, problem: `Row ${number}: ${problem}.`, own: true, ticked: false };
+}
+
+/** A question about a list; the user picks one of the choices, or for columns also those of the date and the speaker. */
+function questionForm(name, { text, about, choices }, answered) {
+  const problem = h("div", {});
+  const options = Object.entries(choices).map(([value, meaning]) => ({ value, words: meaning && about !== "charset" ? meaning : [value, meaning].filter(Boolean).join(": ") }));
+  const select = (key, label, required) => {
+    const node = h("select", { id: `list-${key}`, name: key, required }, h("option", { value: "" }, required ? "choose" : "none"), options.map(({ value, words }) => h("option", { value }, words)));
+    return h("div", { class: "field" }, h("label", { for: node.id }, label), node);
+  };
+  const fields = about === "columns" ? [select("column.claim", "Column with the claims", true), select("column.date", "Column with the dates", false), select("column.speaker", "Column with the speakers", false)] : [select(about, about === "dates" ? "Order of the dates" : "Encoding in which the text is right", true)];
+  const send = async (event) => {
+    event.preventDefault();
+    try {
+      await answered(Object.fromEntries([...new FormData(event.target)].filter(([, value]) => value)));
+    } catch (error) {
+      problem.replaceChildren(fault(error.message));
+    }
+  };
+  return h("form", { class: "inside", onsubmit: send }, h("p", { role: "status" }, h("b", {}, `${name}: `), text), fields, h("button", { type: "submit", class: "btn main" }, "Read the list"), problem);
 }
 
 /** Finds the claims in a text; after an error, the earlier view is restored. */
@@ -145,7 +173,7 @@ class Claims {
     const ticked = this.ticked.length;
     this.start.textContent = ticked === 1 ? "Check 1 claim" : `Check ${ticked} claims`;
     this.start.disabled = !ticked;
-    const wanted = this.kept.claims.filter((one) => !one.left);
+    const wanted = this.kept.claims.filter((one) => !one.left && !one.problem);
     this.all.checked = wanted.length > 0 && wanted.every((one) => one.ticked);
     this.all.indeterminate = !this.all.checked && ticked > 0;
     const { graph, each } = this.kept.request;
@@ -157,7 +185,7 @@ class Claims {
   /** Ticks all claims except the left-out ones, or none. */
   tickAll(ticked) {
     this.kept.claims.forEach((one, i) => {
-      one.ticked = ticked && !one.left;
+      one.ticked = ticked && !one.left && !one.problem;
       this.body.children[i].querySelector(".tick input").checked = one.ticked;
     });
     this.store();
@@ -175,8 +203,18 @@ class Claims {
     });
     const facts = [one.speaker, one.date, one.page && `page ${one.page}`, one.heading].filter(Boolean).join(" · ");
     const filled = one.filled?.length > 0 && h("small", {}, `Filled in from the text: ${one.filled.map(({ start, end }) => Array.from(one.claim).slice(start, end).join("")).join(", ")}.`);
+    const corrections = one.problem && this.#corrections(one);
     const where = [one.quote && h("q", { dir: "auto" }, one.quote), one.own && !one.quote && h("span", { class: "quiet" }, "from your list"), h("small", {}, [facts, typeof one.score === "number" && `worth checking: ${one.score.toFixed(2)} of 1`, one.reason].filter(Boolean).join(" · "))];
-    return h("tr", {}, h("td", { class: "tick" }, box), h("td", {}, text, one.left && h("small", {}, "Left out: less worth checking."), filled), h("td", { class: "from" }, where));
+    return h("tr", {}, h("td", { class: "tick" }, box), h("td", {}, text, one.left && h("small", {}, "Left out: less worth checking."), one.note && h("small", { class: "warning" }, one.note), corrections, filled), h("td", { class: "from" }, where));
+  }
+
+  /** What is wrong with a row of a list, and fields for its date and its speaker. */
+  #corrections(one) {
+    const input = (key, label) => {
+      const node = h("input", { type: "text", value: one[key] ?? "", maxlength: 200, "aria-label": label, placeholder: label, oninput: () => this.#set(one, { [key]: node.value.trim() || undefined }) });
+      return node;
+    };
+    return h("div", { class: "correct" }, h("small", {}, h("b", {}, "Not usable as it is. "), one.problem), input("date", "Date, such as 2020-10-21"), input("speaker", "Speaker"));
   }
 
   #set(one, changed) {
@@ -230,7 +268,7 @@ class Claims {
   }
 }
 
-function withoutPageFields({ ticked, left, own, ...claim }) {
+function withoutPageFields({ ticked, left, own, problem, ...claim }) {
   return claim;
 }
 

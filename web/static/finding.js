@@ -131,12 +131,13 @@ class Finding {
     }
     sessionStorage.removeItem(KEPT);
     history.replaceState(null, "", "/moot/claims");
-    const { claims, left_out: left = [], dropped = [], unread = [], parts = [], date } = values;
+    const { claims, left_out: left = [], dropped = [], unread = [], parts = [], warnings = [], date } = values;
     const problems = [];
     if (unread.length) problems.push(`${unread.length} of ${parts.length} parts could not be read by the model.`);
-    if (dropped.length) problems.push(`${dropped.length} ${dropped.length === 1 ? "claim was dropped: the text does not support it, or it cannot be used" : "claims were dropped: the text does not support them, or they cannot be used"}.`);
+    if (dropped.length) problems.push(`${dropped.length} ${dropped.length === 1 ? "claim was dropped: it is not in the text, or its quote has another claim" : "claims were dropped: they are not in the text, or their quote has another claim"}.`);
     const some = left.map((one) => ({ ...one, claim: one.quote, date, ticked: false, left: true }));
-    const told = !date && claims.some((one) => RELATIVE.test(one.claim)) ? UNDATED : "";
+    const byline = warnings.find((one) => one.kind === "byline_date")?.detail ?? "";
+    const told = !date && claims.some((one) => RELATIVE.test(one.claim)) ? UNDATED : byline;
     return { source: nameOf(this.read), url: this.read.url ?? "", request, claims: [...claims.map((one) => ({ ...one, ticked: true })), ...some], problems, told };
   }
 

@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { fault, h } from "./dom.js";
 
-const KINDS = ".pdf,.html,.docx,.csv,.txt,.md,.jsonl";
+const KINDS = ".pdf,.html,.docx,.xlsx,.csv,.txt,.md,.jsonl";
 let count = 0;
 
 /** A field for several texts; `read` returns the non-empty texts in the form of the input `given`. */
