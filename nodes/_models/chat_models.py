@@ -19,6 +19,7 @@ from moot.core.endpoint import (
     find_endpoint,
     is_loopback,
     make_client,
+    replaying,
     sdk_options,
 )
 from moot.core.errors import UserError
@@ -43,6 +44,7 @@ from moot.nodes._vendors.catalogue import (
     vendor_endpoint,
 )
 from moot.nodes._vendors.clients import vendor_chat
+from moot.nodes._vendors.ollama import Loaded, load, ollama_chat
 from moot.retrievers._langchain_source import import_object
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WrapValidator
 
@@ -98,6 +100,7 @@ class ChatModel:
     # out.
     is_capped: bool = False
     timeout: float | None = None  # seconds for a whole attempt; None: the client's own limit applies
+    context: int | None = None  # tokens, as the server told them; a larger context of settings or tables does not count
     identity: str = ""  # of an object that a program passed, in keys of the store (`identity_of`)
 
 
@@ -145,6 +148,7 @@ async def open_chat_model(
     max_tokens: int | None = None,
     timeout: float = 120.0,
     seed: int | None = None,
+    context_tokens: int | None = None,
 ) -> ChatModel:
     """Opens a chat model by name. The client of a model is created once per event loop for the same options.
 
@@ -159,6 +163,8 @@ async def open_chat_model(
         max_tokens: maximum number of tokens in a reply; None leaves it to the endpoint (``embedded``: 512).
         timeout: seconds per request.
         seed: the sampling seed of all calls; None leaves it to the endpoint. Debates give each call a seed of its own.
+        context_tokens: for ``ollama``, the context (``num_ctx``) with which the server loads the model; None for the
+            server's default.
 
     Raises:
         UserError: the name is invalid or unknown, a key or a package is missing, or the client cannot be created; or
@@ -199,6 +205,8 @@ async def open_chat_model(
     if provider in VENDORS:
         options = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         return await _vendor_model(name, timeout, options)
+    if provider == "ollama":
+        return await _ollama_model(name, timeout, context_tokens, temperature, max_tokens, seed)
     tight = provider == "embedded"
     if tight:
         endpoint = await asyncio.to_thread(_embedded_endpoint, model)
@@ -228,6 +236,26 @@ async def open_chat_model(
         return ChatModel(name, chat, endpoint, tight, timeout=timeout)
 
     return await create_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
+
+
+async def _ollama_model(
+    name: str,
+    timeout: float,
+    context_tokens: int | None,
+    temperature: float | None,
+    max_tokens: int | None,
+    seed: int | None,
+) -> ChatModel:
+    endpoint, model = replace(find_endpoint("ollama"), api="Ollama's"), name.partition(":")[2]
+
+    async def make() -> ChatModel:
+        loaded = Loaded(context_tokens, None) if replaying.get() else await load(model, endpoint, context_tokens)
+        options = {"temperature": temperature, "num_predict": max_tokens, "seed": seed}
+        chat = await ollama_chat(model, endpoint, loaded.num_ctx, **options)
+        return ChatModel(name, chat, endpoint, structure="response_format", timeout=timeout, context=loaded.context)
+
+    options = (temperature, max_tokens, timeout, seed, context_tokens, replaying.get())
+    return await create_once(("chat", name, endpoint, *options), make)
 
 
 def model_of_object(name: str, chat: BaseChatModel) -> ChatModel:

@@ -120,6 +120,8 @@ def structure_of(chat: BaseChatModel) -> tuple[Structure, bool]:
     if getattr(chat, "use_responses_api", None):
         return "words", False
     vendor = next((vendor for vendor in VENDORS.values() if vendor.chat in kinds), None)
+    if "langchain_ollama:ChatOllama" in kinds:
+        return "response_format", True
     if vendor:
         return vendor.structure, vendor.json_mode
     is_openai = "langchain_openai:BaseChatOpenAI" in kinds or "moot:FakeChatModel" in kinds

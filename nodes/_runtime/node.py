@@ -67,6 +67,7 @@ class NodeContext:
             else settings.temperature_of(role),
             max_tokens=most or (REPLY_TOKENS if self.budget.counts_tokens else None),
             timeout=settings.timeout,
+            context_tokens=choice.context_tokens or settings.context_tokens,
         )
         if self.budget.counts_tokens and not most:
             model = replace(model, is_capped=True)
