@@ -127,10 +127,8 @@ class Ollama:
         schema = body.get("format") or {}
         made = draw(schema, random.Random(prompt), schema.get("$defs", {})) if isinstance(schema, dict) else {}
         text = self.reply or json.dumps(made)
-        lines = [
-            {**stamped(body), "message": {"role": "assistant", "content": part}, "done": False}
-            for part in re.findall(r"\S*\s*", text)
-        ]
+        said = [{"role": "assistant", "content": part} for part in re.findall(r"\S*\s*", text)]
+        lines: list[dict[str, Any]] = [{**stamped(body), "message": one, "done": False} for one in said]
         last = {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": self.stop}
         lines.append({**stamped(body), **last, "prompt_eval_count": tokens, "eval_count": len(text) // BYTES_PER_TOKEN})
         if self.fault:
@@ -155,7 +153,7 @@ class Ollama:
 async def running_ollama(**options: Any) -> AsyncIterator[Ollama]:
     """Context manager: runs a server."""
     server = Ollama(**options)
-    runner = web.AppRunner(server.app())
+    runner = web.AppRunner(server.app(), shutdown_timeout=0.01)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"

@@ -1,4 +1,4 @@
-"""Ollama's own API, which moot uses because the OpenAI-compatible one neither sets nor tells a model's context.
+"""Chat models of Ollama, through its own API.
 
 Ollama loads a model with a context (``num_ctx``) that is often much smaller than the model's own, and cuts longer
 prompts without a word. So the model is loaded before its first call, and the server is asked with which context.
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from base64 import b64encode
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 from langchain_core.language_models import BaseChatModel
-from moot.core.endpoint import Endpoint, check_proxy, create_once, create_once_in_thread, is_loopback, tls
+from moot.core.endpoint import Endpoint, create_once, is_loopback
 from moot.core.errors import WorldError
 from moot.core.lazy import imported
+from moot.core.ollama import client_options, ollama_client, root_of
 from moot.core.refusals import explain
 
 LOAD_SECONDS = 600.0
@@ -32,32 +31,6 @@ class Loaded(NamedTuple):
 
     num_ctx: int | None
     context: int | None
-
-
-def root_of(endpoint: Endpoint) -> str:
-    """The address of the own API: ``OLLAMA_BASE_URL``, which may be that of the compatible API, without /v1."""
-    return endpoint.display_url.rstrip("/").removesuffix("/v1")
-
-
-async def client_options(endpoint: Endpoint) -> dict[str, Any]:
-    """The options of Ollama's HTTP clients for the running event loop, which share connections; no redirects."""
-    parts = urlsplit(endpoint.base_url)
-    login = ":".join(unquote(part or "") for part in (parts.username, parts.password))
-    headers = {"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key != "not-needed" else {}
-    if login != ":":
-        headers = {"Authorization": f"Basic {b64encode(login.encode()).decode()}"}
-
-    def make() -> Any:
-        return imported("httpx").AsyncHTTPTransport(verify=tls(), proxy=check_proxy(endpoint.base_url))
-
-    transport = await create_once_in_thread(("http", "ollama", endpoint.base_url), make)
-    return {"headers": headers, "transport": transport, "follow_redirects": False, "timeout": None}
-
-
-async def ollama_client(endpoint: Endpoint) -> Any:
-    """A client of Ollama's own package for the running event loop."""
-    options = await client_options(endpoint)
-    return await asyncio.to_thread(lambda: imported("ollama").AsyncClient(host=root_of(endpoint), **options))
 
 
 async def ollama_chat(model: str, endpoint: Endpoint, num_ctx: int | None, **wanted: Any) -> BaseChatModel:

@@ -6,8 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from moot.core.errors import UserError
 from moot.graphs import society_of_minds
 from moot.nodes._models.contexts import forget_contexts
+from moot.retrievers import open_encoder
 
 from tests.ollama_server import running_ollama
 
@@ -118,3 +120,14 @@ async def test_slow_load_is_no_failed_call(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr("moot.nodes._vendors.ollama.LOAD_SECONDS", 0.01)
         document = await debate(monkeypatch, server.url, context_tokens=8192)
         assert "ollama run qwen3:8b" in document["error"]["detail"]
+
+
+async def test_embedder_does_not_cut_passages(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_ollama(models=("nomic-embed-text:latest",), default_context=100) as server:
+        monkeypatch.setenv("OLLAMA_BASE_URL", server.url)
+        encoder = await open_encoder("ollama:nomic-embed-text")
+        vectors = await encoder.embed(["One.", "Two."])
+        assert len(vectors) == 2
+        assert vectors[0] != vectors[1]
+        with pytest.raises(UserError, match="the input length exceeds the context length"):
+            await encoder.embed(["Three. " * 100])
