@@ -142,7 +142,9 @@ async def _ask_for_list(session: aiohttp.ClientSession, server: Choice, *, with_
         headers["Authorization"] = f"Bearer {endpoint.api_key}"
     content = b""
     try:
-        async with session.get(f"{address.rstrip('/')}/models", headers=headers, allow_redirects=False) as reply:
+        is_ollama = server.provider == "ollama"
+        path = f"{address.rstrip('/').removesuffix('/v1')}/api/tags" if is_ollama else f"{address.rstrip('/')}/models"
+        async with session.get(path, headers=headers, allow_redirects=False) as reply:
             if reply.status != 200:
                 if reply.status in (401, 403):
                     key = endpoint.key_variable
@@ -169,7 +171,7 @@ NO_OLLAMA_MODEL = "it has no models; get one with: ollama pull qwen3:8b"
 
 
 def model_names(content: bytes) -> list[str]:
-    """The names in a list of models of an OpenAI-compatible server, in its order.
+    """The names in a list of models of an OpenAI-compatible server or of Ollama, in its order.
 
     Names that cannot be shown as they are, names with a key of the environment, and those of `OTHER_KINDS` are left
     out.
@@ -181,9 +183,10 @@ def model_names(content: bytes) -> list[str]:
         found = json.loads(content)
     except RecursionError as error:
         raise ValueError from error
-    if not isinstance(found, dict) or not isinstance(found.get("data", 0), list | None):
+    listed = found.get("data", found.get("models", 0)) if isinstance(found, dict) else 0  # 0: neither
+    if not isinstance(listed, list | None):
         raise ValueError
-    names = [one.get("id") for one in found["data"] or [] if isinstance(one, dict)]
+    names = [one.get("id") or one.get("name") for one in listed or [] if isinstance(one, dict)]
     return [*dict.fromkeys(name for name in names if isinstance(name, str) and _is_usable(name))]
 
 

@@ -22,8 +22,8 @@ CALLED_MODELS = "MOOT_MODELS"
 """The environment variable with the list of models behind endpoints: provider:name, or provider:* for all."""
 MODELS = "MOOT_EMBEDDERS"
 """The environment variable with the list of models of this machine."""
-SOURCES = "MOOT_LANGCHAIN_SOURCES"
-"""The environment variable with the list of LangChain sources."""
+OBJECTS = "MOOT_LANGCHAIN_SOURCES"
+"""The environment variable with the list of LangChain objects: sources and models."""
 SHIPPED = ("all-MiniLM-L6-v2", "cross-encoder/stsb-roberta-base")
 """Models of this machine that settings name by default; every server opens them."""
 SERVERS = {"langgraph_api", "aegra_api"}
@@ -170,12 +170,15 @@ def variables_of(provider: str) -> tuple[str, ...]:
     return () if provider == "openai" else (found.base_url_variable, found.key_variable)
 
 
-def check_source(given: str) -> None:
-    """Refuses a LangChain retriever (``MODULE:ATTRIBUTE``) that is not in a server's ``MOOT_LANGCHAIN_SOURCES``."""
-    if serves_callers() and given not in names_in_variable(SOURCES):
+def check_listed_object(given: str, noun: str) -> None:
+    """Refuses a LangChain object (``MODULE:ATTRIBUTE``) that is not in a server's ``MOOT_LANGCHAIN_SOURCES``.
+
+    ``noun`` is the word for the object in the error: ``retriever`` or ``model``.
+    """
+    if serves_callers() and given not in names_in_variable(OBJECTS):
         raise UserError(
-            f"The retriever {f'langchain:{given}'!r} is not listed by this server. Add it to the server's {SOURCES}.",
-            kind="unknown_retriever",
+            f"The {noun} {f'langchain:{given}'!r} is not listed by this server. Add it to the server's {OBJECTS}.",
+            kind=f"unknown_{noun}",
         )
 
 

@@ -233,14 +233,14 @@ def client_error(error: Exception) -> UserError:
     )
 
 
-def check_proxy(url: str) -> None:
-    """Checks that the proxy which the environment names for an address, if any, is an HTTP proxy."""
+def check_proxy(url: str) -> str | None:
+    """The proxy which the environment names for an address, if any; UserError if it is not an HTTP proxy."""
     from urllib.request import getproxies, proxy_bypass
 
     proxies, parts = getproxies(), urlsplit(url)
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy or is_loopback(url) or proxy_bypass(parts.netloc):
-        return
+        return None
     try:
         found = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
         if found.scheme not in ("http", "https") or not found.hostname or found.port == 0:
@@ -248,6 +248,7 @@ def check_proxy(url: str) -> None:
             raise ValueError(f"{without_possible_user(proxy)} is not an HTTP proxy; other proxies are not supported")
     except ValueError as error:
         raise client_error(error) from error
+    return found.geturl()
 
 
 async def sdk_options(endpoint: Endpoint, timeout: float) -> dict[str, Any]:

@@ -43,6 +43,8 @@ def explain(error: BaseException, endpoint: Endpoint, model: str) -> MootError:
         return explain_error(error.body, {}, endpoint, model, begun=True)  # an event in a stream
     if type(error) is ValueError and error.args and isinstance(error.args[0], dict):
         return explain_error(error.args[0], {}, endpoint, model)  # ChatOpenAI: the error in a reply with status 200
+    if type(error).__module__.startswith("ollama.") and getattr(error, "status_code", None) == -1:
+        return explain_error({"message": str(error).partition(" (status")[0]}, {}, endpoint, model, begun=True)
     causes = [error]
     while (cause := causes[-1].__cause__) is not None and cause not in causes:
         causes.append(cause)

@@ -13,6 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,6 +33,7 @@ from moot.core.endpoint import (
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import import_extra, imported
 from moot.core.limiter import limiter, with_retries
+from moot.core.ollama import ollama_client
 from moot.core.refusals import explain
 from moot.retrievers._evidence import Evidence, encoded_text
 from moot.retrievers._local_models import OR_ENDPOINT, check_hub, default_encoder_folder, load_one_at_a_time
@@ -422,11 +424,24 @@ class EndpointEncoder(VectorCache):
         """Requests vectors from the endpoint, without retries."""
         try:
             async with asyncio.timeout(self._limits.timeout):
-                reply = await self._client.embeddings.create(input=texts, model=self._model)
-            vectors = [piece.embedding for piece in sorted(reply.data, key=lambda piece: piece.index or 0)]
+                vectors = await self._vectors_of(texts)
         except Exception as error:
             raise explain(error, self._endpoint, self.name) from error
         return unit_vectors(vectors)
+
+    async def _vectors_of(self, texts: list[str]) -> Sequence[Sequence[float]]:
+        """The endpoint's vectors of texts, in order."""
+        reply = await self._client.embeddings.create(input=texts, model=self._model)
+        return [piece.embedding for piece in sorted(reply.data, key=lambda piece: piece.index or 0)]
+
+
+class OllamaEncoder(EndpointEncoder):
+    """An embedding model of Ollama, through its own API: the compatible one cuts long texts without a word."""
+
+    async def _vectors_of(self, texts: list[str]) -> Sequence[Sequence[float]]:
+        reply = await self._client.embed(model=self._model, input=texts, truncate=False)
+        found: Sequence[Sequence[float]] = reply.embeddings
+        return found
 
 
 class RecordedEncoder(VectorCache):
@@ -443,6 +458,9 @@ async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> E
     endpoint, name = find_endpoint(provider), f"{provider}:{model}"
 
     async def make() -> EndpointEncoder:
+        if provider == "ollama":
+            of_ollama = replace(endpoint, api="Ollama's")
+            return OllamaEncoder(name, model, of_ollama, await ollama_client(of_ollama), limits)
         options = await sdk_options(endpoint, limits.timeout)
         client = await asyncio.to_thread(lambda: imported("openai").AsyncOpenAI(**options))
         return EndpointEncoder(name, model, endpoint, client, limits)

@@ -1,4 +1,4 @@
-"""Searches LangChain retrievers and vector stores of the user, which are imported by module and attribute.
+"""Searches LangChain retrievers and vector stores of the user, and imports LangChain objects by module and attribute.
 
 ``langchain:shop.search:store`` is the object ``store`` of the module ``shop.search``. Python looks for the module among
 the installed packages, and then in the current directory. A server opens only the objects that
@@ -16,7 +16,7 @@ from datetime import date
 from operator import attrgetter
 from typing import Any
 
-from moot.core.callers import check_source
+from moot.core.callers import check_listed_object
 from moot.core.endpoint import DEFAULT_LIMITS, Limits
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import imported
@@ -29,17 +29,24 @@ SEARCHES = ("asimilarity_search_with_relevance_scores", "asimilarity_search_with
 
 async def open_langchain(given: str, limits: Limits = DEFAULT_LIMITS) -> LangChainRetriever:
     """Opens the retriever or vector store ``module:attribute``, which a server must list, as a source."""
-    check_source(given)
-    return LangChainRetriever(f"langchain:{given}", await asyncio.to_thread(import_retriever, given), limits)
+    kinds = (
+        imported("langchain_core.retrievers").BaseRetriever,
+        imported("langchain_core.vectorstores").VectorStore,
+    )
+    check_listed_object(given, "retriever")
+    found = await asyncio.to_thread(import_object, given, kinds, "retriever", "retriever or vector store")
+    return LangChainRetriever(f"langchain:{given}", found, limits)
 
 
-def retriever_error(given: str, why: str, advice: str) -> UserError:
-    """The error for a retriever that cannot be opened."""
-    return UserError(f"The retriever {f'langchain:{given}'!r} {why}. {advice}.", kind="unknown_retriever")
+def import_object(given: str, kinds: tuple[type, ...], noun: str, wanted: str) -> Any:
+    """Imports the LangChain object ``module:attribute``, which must be of one of the kinds; blocking.
 
+    Errors call the object ``noun`` (``retriever`` or ``model``), and what it should be ``wanted``.
+    """
 
-def import_retriever(given: str) -> Any:
-    """Imports the retriever or vector store ``module:attribute``; blocking."""
+    def failure(why: str, advice: str) -> UserError:
+        return UserError(f"The {noun} {f'langchain:{given}'!r} {why}. {advice}.", kind=f"unknown_{noun}")
+
     module, _, attribute = given.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # last, so that no local file replaces an installed package
@@ -48,14 +55,10 @@ def import_retriever(given: str) -> Any:
     except (Exception, SystemExit) as error:
         why = f"cannot be opened ({short_error(error)})"
         advice = "Check the names of the module and the attribute, and that the module works"
-        raise retriever_error(given, why, advice) from error
-    kinds = (
-        imported("langchain_core.retrievers").BaseRetriever,
-        imported("langchain_core.vectorstores").VectorStore,
-    )
+        raise failure(why, advice) from error
     if not isinstance(found, kinds):
-        why = f"is of the type {type(found).__name__}, not a LangChain retriever or vector store"
-        raise retriever_error(given, why, "If it is a factory, call it in the module, and name the result")
+        why = f"is of the type {type(found).__name__}, not a LangChain {wanted}"
+        raise failure(why, "If it is a factory, call it in the module, and name the result")
     return found
 
 

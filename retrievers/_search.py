@@ -13,6 +13,7 @@
     arxiv           abstracts of preprints
     langchain:MODULE:ATTRIBUTE
                     your own LangChain retriever or vector store
+    object:NAME     one that the settings of a debate in Python hold; only the debate itself opens it
     NAME            a source of an installed package, which an entry point of the group ``moot.sources`` declares: an
                     object with ``async def search(query, k)``
 
@@ -54,6 +55,7 @@ ABOUT = {
     "pubmed": "an index of biomedical papers",
     "arxiv": "an archive of preprints in the sciences",
     "langchain": "a collection of documents",
+    "object": "a collection of documents",
 }
 """A description of each source in a few words, for a debater."""
 WEB: dict[str, type[WebRetriever]] = {
@@ -110,6 +112,12 @@ async def open_retriever(
         return WEB[kind](limits, published_before)
     if kind == "langchain":
         return await open_langchain(given, limits)
+    if kind == "object":
+        raise UserError(
+            f"{name} is an object of a Python program, which this debate does not have. Pass the object again, or name "
+            "it as langchain:MODULE:ATTRIBUTE.",
+            kind="unknown_retriever",
+        )
     if kind in INSTALLED.names():
         return InstalledSource(kind, await asyncio.to_thread(installed_source, kind), limits)
     if kind == "chroma":
@@ -153,6 +161,8 @@ def resolve(name: str, corpus: str | None = None) -> tuple[str, str]:
     is_invalid = kind not in CORPUS_SOURCES or not given
     if kind == "langchain":
         colon, is_invalid = ":", not all(given.partition(":"))
+    if kind == "object":
+        is_invalid = not given
     if kind not in known or (colon and is_invalid):
         advice = "" if kind in known else did_you_mean(kind, known)
         raise UserError(

@@ -13,7 +13,7 @@ from typing import Any
 
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
-from moot.core.callers import MAXIMA, check_calibration, check_embedder, check_model, check_source, maxima
+from moot.core.callers import MAXIMA, check_calibration, check_embedder, check_listed_object, check_model, maxima
 from moot.core.errors import UserError, did_you_mean
 from moot.graphs import load_graph
 from moot.graphs._registry import descriptions, graph_names
@@ -216,7 +216,7 @@ def check_loading(values: Any) -> None:
                 check_callers_model(name)
             for name in (value if isinstance(value, list) else [value]) if key in SOURCE_SETTINGS else ():
                 if isinstance(name, str) and name.startswith("langchain:"):
-                    check_source(name.removeprefix("langchain:"))
+                    check_listed_object(name.removeprefix("langchain:"), "retriever")
             check_loading(value)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from langchain_core.callbacks import AsyncCallbackHandler
@@ -19,13 +19,34 @@ from moot.core.endpoint import (
     find_endpoint,
     is_loopback,
     make_client,
+    replaying,
     sdk_options,
 )
 from moot.core.errors import UserError
 from moot.core.lazy import imported
-from moot.nodes._vendors.catalogue import VENDORS, Structure, check_callers_model, check_provider, vendor_endpoint
+from moot.nodes._models.objects import (
+    NameOrObject,
+    ObjectName,
+    endpoint_of,
+    identity_of,
+    model_or_name,
+    structure_of,
+    with_options,
+    without_retries,
+)
+from moot.nodes._vendors.catalogue import (
+    LANGCHAIN,
+    OBJECT,
+    VENDORS,
+    Structure,
+    check_callers_model,
+    check_provider,
+    vendor_endpoint,
+)
 from moot.nodes._vendors.clients import vendor_chat
-from pydantic import BaseModel, ConfigDict, Field
+from moot.nodes._vendors.ollama import Loaded, load, ollama_chat
+from moot.retrievers._langchain_source import import_object
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WrapValidator
 
 StructuredOutput = Literal["json_schema", "json_object", "text"]
 
@@ -37,7 +58,9 @@ class ModelChoice(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: str = Field(pattern=r"^[a-z_]+:.+$", description="provider:name, e.g. openai:gpt-4o-mini.")
+    model: Annotated[NameOrObject, StringConstraints(pattern=r"^[a-z_]+:.+$"), WrapValidator(model_or_name)] = Field(
+        description="provider:name, e.g. openai:gpt-4o-mini."
+    )
     temperature: float | None = Field(default=None, ge=0, le=2, description="Sampling temperature.")
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000, description="Maximum number of tokens in a reply.")
     context_tokens: int | None = Field(
@@ -53,6 +76,12 @@ class ModelChoice(BaseModel):
         lt=2**31,
         description="Sampling seed, if the endpoint accepts one; each call's own seed is derived from it.",
     )
+
+    @property
+    def name(self) -> str:
+        """The model's name; that of an object is an `ObjectName`."""
+        name: str = self.model
+        return name
 
 
 @dataclass(frozen=True)
@@ -71,6 +100,8 @@ class ChatModel:
     # out.
     is_capped: bool = False
     timeout: float | None = None  # seconds for a whole attempt; None: the client's own limit applies
+    context: int | None = None  # tokens, as the server told them; a larger context of settings or tables does not count
+    identity: str = ""  # of an object that a program passed, in keys of the store (`identity_of`)
 
 
 WITHOUT_ASYNC = ("bedrock_converse",)
@@ -117,6 +148,7 @@ async def open_chat_model(
     max_tokens: int | None = None,
     timeout: float = 120.0,
     seed: int | None = None,
+    context_tokens: int | None = None,
 ) -> ChatModel:
     """Opens a chat model by name. The client of a model is created once per event loop for the same options.
 
@@ -124,11 +156,15 @@ async def open_chat_model(
         name: ``embedded:smollm2-135m`` (in this process), ``openai:NAME``, ``ollama:NAME``, ``vllm:NAME`` (any
             OpenAI-compatible endpoint works as ``openai:`` with ``OPENAI_BASE_URL``), ``fake:SEED``,
             ``recorded:demo`` (the replies of `moot demo`), or a provider of LangChain's `init_chat_model` whose package
-            is installed: ``anthropic:NAME``, ``google_genai:NAME`` ...
+            is installed: ``anthropic:NAME``, ``google_genai:NAME`` ... Or ``langchain:MODULE:ATTRIBUTE`` for your own
+            chat model of LangChain, as with sources. It keeps its own options, unless others than the defaults are
+            given here.
         temperature: the sampling temperature; None leaves it to the endpoint.
         max_tokens: maximum number of tokens in a reply; None leaves it to the endpoint (``embedded``: 512).
         timeout: seconds per request.
         seed: the sampling seed of all calls; None leaves it to the endpoint. Debates give each call a seed of its own.
+        context_tokens: for ``ollama``, the context (``num_ctx``) with which the server loads the model; None for the
+            server's default.
 
     Raises:
         UserError: the name is invalid or unknown, a key or a package is missing, or the client cannot be created; or
@@ -141,7 +177,24 @@ async def open_chat_model(
         from moot.nodes._models.fake import FakeChatModel
 
         return ChatModel(name, FakeChatModel(seed=model, call_seed=seed), Endpoint("fake", ""))
+    if isinstance(name, ObjectName):
+        chat, identity = name.held, identity_of(name.held)
+    elif provider == LANGCHAIN:
+        check_callers_model(name)
+        chat = await asyncio.to_thread(import_object, model, (BaseChatModel,), "model", "chat model")
+        identity = ""
+    else:
+        chat = None
+    if chat is not None:
+        own = with_options(name, chat, temperature=temperature or None, max_tokens=max_tokens, seed=seed)
+        return replace(model_of_object(name, own), timeout=timeout, identity=identity)
     check_provider(name)
+    if provider == OBJECT:
+        raise UserError(
+            f"{name} is an object of a Python program, which this debate does not have. Pass the object again, or name "
+            "it as langchain:MODULE:ATTRIBUTE.",
+            kind="unknown_model",
+        )
     if provider == "recorded":
         from moot.nodes._models.recorded import RecordedChatModel
         from moot.retrievers._recorded import check_record
@@ -152,6 +205,8 @@ async def open_chat_model(
     if provider in VENDORS:
         options = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         return await _vendor_model(name, timeout, options)
+    if provider == "ollama":
+        return await _ollama_model(name, timeout, context_tokens, temperature, max_tokens, seed)
     tight = provider == "embedded"
     if tight:
         endpoint = await asyncio.to_thread(_embedded_endpoint, model)
@@ -181,6 +236,32 @@ async def open_chat_model(
         return ChatModel(name, chat, endpoint, tight, timeout=timeout)
 
     return await create_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
+
+
+async def _ollama_model(
+    name: str,
+    timeout: float,
+    context_tokens: int | None,
+    temperature: float | None,
+    max_tokens: int | None,
+    seed: int | None,
+) -> ChatModel:
+    endpoint, model = replace(find_endpoint("ollama"), api="Ollama's"), name.partition(":")[2]
+
+    async def make() -> ChatModel:
+        loaded = Loaded(context_tokens, None) if replaying.get() else await load(model, endpoint, context_tokens)
+        options = {"temperature": temperature, "num_predict": max_tokens, "seed": seed}
+        chat = await ollama_chat(model, endpoint, loaded.num_ctx, **options)
+        return ChatModel(name, chat, endpoint, structure="response_format", timeout=timeout, context=loaded.context)
+
+    options = (temperature, max_tokens, timeout, seed, context_tokens, replaying.get())
+    return await create_once(("chat", name, endpoint, *options), make)
+
+
+def model_of_object(name: str, chat: BaseChatModel) -> ChatModel:
+    """A chat model of LangChain that a program made, with the properties that its class has."""
+    structure, json_mode = structure_of(chat)
+    return ChatModel(name, without_retries(chat), endpoint_of(name, chat), structure=structure, json_mode=json_mode)
 
 
 async def _vendor_model(name: str, timeout: float, options: Mapping[str, Any]) -> ChatModel:

@@ -48,9 +48,11 @@ def without_environment_keys(message: BaseMessage, keys: Keys) -> AIMessage:
     return reply if hidden == fields else reply.model_copy(update=hidden)
 
 
-def is_broken_off(message: BaseMessage) -> bool:
-    """Whether a streamed reply of `ChatOpenAI` lacks its end. The openai SDK takes the end of a connection for it."""
+def is_broken_off(message: BaseMessage, *, is_ollama: bool = False) -> bool:
+    """Whether a streamed reply of `ChatOpenAI` or Ollama lacks its end: SDKs take the end of a connection for it."""
     found = message.response_metadata
+    if is_ollama:
+        return not found.get("done")
     # Replies of the Responses API have a status instead of a finish reason.
     return found.get("model_provider") == "openai" and not {"finish_reason", "status"} & found.keys()
 
@@ -92,6 +94,7 @@ def fault_of(message: AIMessage) -> tuple[str, str]:
     """The fault of a message (``refused``, ``cut`` or ``empty``) and its description; both empty without a fault."""
     ended = message.response_metadata
     finish = str(ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason") or "").lower()
+    finish = finish or str(ended.get("done_reason") or "")
     refusal = message.additional_kwargs.get("refusal")
     if refusal or finish in REFUSAL_REASONS:
         return "refused", f"it was refused{f' ({redact(str(refusal))[:200]})' if refusal else ''}"

@@ -8,13 +8,12 @@ from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from langchain_core.runnables import Runnable
-from moot.core.endpoint import Endpoint
 from moot.core.errors import MootError, UserError
 from moot.nodes._models.call.asking import asking, conversing
 from moot.nodes._models.call.request import Asker, Request, SendMessages
 from moot.nodes._models.call.stack import way_of
-from moot.nodes._models.chat_models import ChatModel, StructuredOutput
+from moot.nodes._models.chat_models import StructuredOutput, model_of_object
+from moot.nodes._models.objects import object_name
 from moot.nodes._models.reply_parsing import fault_of, read_reply
 from moot.nodes._models.structured import reply_request, schema_in_words
 from moot.nodes._texts.replies import Reply
@@ -105,18 +104,13 @@ def as_speaker(model: Speaker | BaseChatModel, role: str) -> Speaker:
     """A speaker for a role, from any LangChain chat model; a speaker is returned unchanged, with its own role."""
     if isinstance(model, Speaker):
         return model
-    if not isinstance(model, Runnable):
+    if not isinstance(model, BaseChatModel):
         raise UserError(
             f"The model for {role} is of the type {type(model).__name__}; pass a chat model of LangChain, such as "
             'ChatOpenAI(...) or (await open_chat_model("openai:gpt-4o-mini")).chat.',
             kind="unknown_model",
         )
-    from langchain_openai.chat_models.base import BaseChatOpenAI
-    from moot.nodes._models.fake import FakeChatModel
-
-    name = str(getattr(model, "model_name", None) or getattr(model, "model", None) or type(model).__name__)
-    structured: StructuredOutput = "json_schema" if isinstance(model, BaseChatOpenAI | FakeChatModel) else "text"
-    return Speaker(role, ChatModel(name, model, Endpoint(f"The model {name}", "")), structured_output=structured)
+    return Speaker(role, model_of_object(object_name(model), model))
 
 
 def affects_only_call(error: MootError) -> bool:

@@ -98,4 +98,7 @@ def key_model(model: ChatModel) -> list[Any]:
     """The part of a key for a model: its name with the provider, its endpoint, and its `PARAMETERS`."""
     left_out = ("max_tokens",) if model.is_capped else ()
     parameters = [None if name in left_out else getattr(model.chat, name, None) for name in PARAMETERS]
-    return [model.name, without_user(model.endpoint.base_url), *parameters]
+    if hasattr(model.chat, "num_predict"):  # how Ollama calls ``max_tokens``
+        parameters[1] = None if left_out else model.chat.num_predict
+    identity = [model.identity] if model.identity else []
+    return [model.name, without_user(model.endpoint.base_url), *parameters, *identity]

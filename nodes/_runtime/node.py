@@ -14,6 +14,7 @@ from moot.core.errors import MootError, error_from_record
 from moot.nodes._models.budget import Budget
 from moot.nodes._models.call.around import instructing, marking
 from moot.nodes._models.chat_models import ModelChoice, missing_model_error, open_chat_model
+from moot.nodes._models.objects import identity_of, is_object
 from moot.nodes._models.parallel import start_chain
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._models.session import Session, current_budget, current_session
@@ -29,6 +30,7 @@ from moot.nodes._runtime.progress import begin_event, step_event
 from moot.nodes._runtime.settings import Settings, debate_part, with_usual_model
 from moot.retrievers import Retriever, open_encoder, open_retriever
 from moot.retrievers._encoders import Encoder, embeddings
+from moot.retrievers._langchain_source import LangChainRetriever
 from moot.retrievers._search import CORPUS_SOURCES, resolve
 from moot.retrievers._tampering import current_tampering
 
@@ -59,12 +61,13 @@ class NodeContext:
         choice = choose_model(settings, role, own)
         most = choice.max_tokens or settings.max_tokens
         model = await open_chat_model(
-            choice.model,
+            settings.objects().get(name, name) if is_object(name := choice.name) else name,
             temperature=choice.temperature
             if "temperature" in choice.model_fields_set
             else settings.temperature_of(role),
             max_tokens=most or (REPLY_TOKENS if self.budget.counts_tokens else None),
             timeout=settings.timeout,
+            context_tokens=choice.context_tokens or settings.context_tokens,
         )
         if self.budget.counts_tokens and not most:
             model = replace(model, is_capped=True)
@@ -109,11 +112,16 @@ class NodeContext:
             published_before=before,
             recent=recent,
         )
-        if (replies := self.session.replies) is None:
+        replies = self.session.replies
+        if is_object(name) and (known := settings.objects().get(name)) is not None:
+            own = LangChainRetriever(name, known.held, limits_of(settings))
+            parts: dict[str, Any] = {"object": identity_of(known.held)}
+            return StoredSource(own, replies, parts, {"name": name}, free=False) if replies else own
+        if replies is None:
             return await open_source()
         if resolve(name, settings.corpus)[0] not in CORPUS_SOURCES:
-            source, parts = await open_source(), {"published_before": before}
-            return StoredSource(source, replies, parts, {"name": source.name}, free=False)
+            source = await open_source()
+            return StoredSource(source, replies, {"published_before": before}, {"name": source.name}, free=False)
         return await open_stored_corpus(open_source, replies, {"source": name, **options})
 
     async def encoder(self) -> Encoder:

@@ -13,6 +13,7 @@ from moot.core.errors import SOURCE_OUTAGE, MootError, WorldError
 from moot.nodes._models.budget import SETTINGS
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._models.contexts import weight_of
+from moot.nodes._models.objects import retries_warning
 from moot.nodes._models.spend import REPLY_TOKENS, PlannedCall
 from moot.nodes._models.structured import own_response_format
 from moot.nodes._records.entries import Task
@@ -92,6 +93,8 @@ def open_node(
             check(run.settings, task)
             needed = needs(run.settings)
             document["calibration"] = await open_calibration(graph, task, needed, run)
+            for warning in filter(None, map(retries_warning, run.settings.objects().values())):
+                run.record.warn("own_retries", warning)
             for warning in same_source_warnings(run.settings):
                 run.record.warn("same_source", warning, "sources")
             document["warnings"] = overwrite(run.record.warnings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -11,6 +12,14 @@ from moot.core.callers import check_maxima
 from moot.core.config import AUTO, AUTO_IS_TYPED, operators_model
 from moot.core.errors import UserError, did_you_mean
 from moot.nodes._models.chat_models import EMBEDDED, ModelChoice, StructuredOutput
+from moot.nodes._models.objects import (
+    NameOrObject,
+    ObjectName,
+    identity_of,
+    model_or_name,
+    names_in,
+    source_or_name,
+)
 from moot.prompts._files import shipped
 from moot.retrievers._encoders import DEFAULT_ENCODER
 from moot.retrievers._normalise import MOST_TOKENS
@@ -21,6 +30,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     StringConstraints,
     ValidationError,
+    WrapValidator,
     model_validator,
 )
 
@@ -31,15 +41,24 @@ ModelName = Annotated[
     StringConstraints(pattern=r"^[a-z_]+:.+$", max_length=200),
     Field(examples=MODELS),
 ]
+"""The type of a field with the name of a model."""
+NamedModel = Annotated[
+    NameOrObject,
+    StringConstraints(pattern=r"^[a-z_]+:.+$", max_length=200),
+    Field(examples=MODELS),
+    WrapValidator(model_or_name),
+]
+"""The same, but a chat model of LangChain becomes its name."""
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 Source = Annotated[
-    str,
+    NameOrObject,
     StringConstraints(min_length=1, max_length=200),
     Field(
         examples=["chroma", "bm25", "hybrid", "web", "tavily", "serper", "wikipedia", "openalex", "pubmed", "arxiv"],
     ),
+    WrapValidator(source_or_name),
 ]
-"""The type of a field with the name of a source."""
+"""The type of a field with the name of a source; a retriever or vector store of LangChain becomes its name."""
 SOURCES = (
     "chroma, bm25 or hybrid (each also with :CORPUS; without a corpus Wikipedia), web (Tavily or Serper if its key is "
     "set; without a key bm25 if a corpus is set, else Wikipedia), tavily, serper, wikipedia, openalex, pubmed, arxiv, "
@@ -83,14 +102,14 @@ class Settings(BaseModel):
     why_without: ClassVar[str] = ""
     """The reason why the graph does not use the fields in ``without``; error messages begin with it."""
 
-    model: ModelName | None = Field(
+    model: NamedModel | None = Field(
         default=None,
         examples=MODELS,
         description="Model of all roles that have none of their own, as provider:name (openai, ollama, vllm, "
         "anthropic, google_genai, embedded, fake ...). Null: the model of the environment variable MOOT_MODEL; without "
         "it, each role needs a model of its own.",
     )
-    models: dict[str, ModelName | ModelChoice] = Field(
+    models: dict[str, NamedModel | ModelChoice] = Field(
         default={},
         description="Models of single roles: for each role provider:name, or an object with model, temperature, "
         "max_tokens, context_tokens, structured_output, seed.",
@@ -240,6 +259,10 @@ class Settings(BaseModel):
         chosen = [self.model, *self.models.values(), *(getattr(one, "model", None) for one in speakers)]
         return {one.model if isinstance(one, ModelChoice) else one for one in chosen if one}
 
+    def objects(self) -> dict[str, ObjectName]:
+        """The names of the LangChain objects that the settings hold, by the same names as texts."""
+        return {str(name): name for name in names_in(self)}
+
     def inner_settings(self) -> Settings | None:
         """The settings of the inner debate; None if a debate with these settings runs no inner debate."""
         return None
@@ -260,6 +283,19 @@ class Settings(BaseModel):
         unknown = sorted(set(self.models) - known) if roles is not None else []
         if unknown:
             raise ValueError(f"models: there is no role {unknown[0]!r}; known are {', '.join(sorted(known))}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_objects(self) -> Settings:
+        found: dict[str, ObjectName] = {}
+        for name in names_in(self):
+            other = found.setdefault(name, name)
+            if other.held is not name.held and identity_of(other.held) != identity_of(name.held):
+                kind = type(name.held).__name__
+                raise ValueError(
+                    f"two different objects are named {name}. Give each a name of its own, which documents then show: "
+                    f'{kind}(..., name="NAME")'
+                )
         return self
 
     @model_validator(mode="after")
@@ -428,8 +464,9 @@ def problem_of(kind: type[BaseModel], error: Any, noun: str = "setting") -> str:
         return f"There is no {noun} {place!r}{f'. {meant}Known' if meant else '; known'} are {known}"
     if error["type"] == "string_pattern_mismatch" and "model" in place:
         hint = f" ({AUTO_IS_TYPED.rstrip('.')})" if error["input"] == AUTO else ""
+        field = re.split(r"\.(?:constrained|function)-", place)[0]
         return (
-            f"{place.split('.constrained')[0]}: name a model as provider:name, for example openai:gpt-5-mini, not "
+            f"{field}: name a model as provider:name, for example openai:gpt-5-mini, not "
             f"{json.dumps(error['input'])[:80]}{hint}"
         )
     problem = error["msg"].removeprefix("Value error, ").replace(" after validation", "")

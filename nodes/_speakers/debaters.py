@@ -13,7 +13,7 @@ from moot.nodes._records.entries import Task, Turn
 from moot.nodes._records.pieces import Pieces
 from moot.nodes._runtime.graph import DebateGraph
 from moot.nodes._runtime.opening import Needs
-from moot.nodes._runtime.settings import SOURCES, EvidenceSettings, ModelName, Name, Source, ask_person
+from moot.nodes._runtime.settings import SOURCES, EvidenceSettings, Name, NamedModel, Source, ask_person
 from moot.nodes._runtime.state import DebaterState, DebateState, StepUpdate
 from moot.nodes._runtime.turns import new_turn
 from moot.nodes._speakers.turns import (
@@ -47,7 +47,7 @@ class Debater(BaseModel):
     fallback: tuple[Source, ...] = Field(
         default=(), max_length=10, description="Sources that replace its failed ones, in this order."
     )
-    model: ModelName | ModelChoice | None = Field(default=None, description="Its model, if it differs from `model`.")
+    model: NamedModel | ModelChoice | None = Field(default=None, description="Its model, if it differs from `model`.")
 
     @model_validator(mode="after")
     def _check_fallback(self) -> Debater:

@@ -9,7 +9,7 @@ from langgraph.types import Send
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.opening import Needs
-from moot.nodes._runtime.settings import EvidenceSettings, ModelName, Name, Settings
+from moot.nodes._runtime.settings import EvidenceSettings, Name, NamedModel, Settings
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._texts.show import cited_ids, show_remarks
 from moot.retrievers import Evidence
@@ -29,7 +29,7 @@ class Agent(BaseModel):
     name: Name = Field(
         default="", description="Its name, which is also its role in `models`; by default numbered, as agent-1."
     )
-    model: ModelName | ModelChoice | None = Field(default=None, description="Its model, if it differs from `model`.")
+    model: NamedModel | ModelChoice | None = Field(default=None, description="Its model, if it differs from `model`.")
     seed: int | None = Field(
         default=None,
         ge=0,

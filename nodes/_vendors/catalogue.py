@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal, TypedDict
 
-from moot.core.callers import CALLED_MODELS, check_called_model, variables_of
+from moot.core.callers import CALLED_MODELS, check_called_model, check_listed_object, variables_of
 from moot.core.endpoint import PROVIDERS, Endpoint, Provider, check_address, find_endpoint, replaying
 from moot.core.errors import UserError, did_you_mean
 from moot.core.lazy import install_step
@@ -117,7 +117,9 @@ OTHER_NAMES = {
     "vertex": "google_vertexai",
 }
 """Other common names of providers, each with the name that moot uses."""
-OWN_PROVIDERS = ("embedded", "fake", "recorded", *PROVIDERS)
+OBJECT, LANGCHAIN = "object", "langchain"
+"""What stands before the colon in the name of a LangChain object: of one that a program passed, or of one to import."""
+OWN_PROVIDERS = ("embedded", "fake", "recorded", LANGCHAIN, *PROVIDERS)
 """The providers that need no client of a vendor."""
 
 
@@ -165,7 +167,7 @@ def unavailable_reason(provider: str) -> str:
 def check_provider(name: str) -> None:
     """Checks that the provider in a model's name (provider:name) is known."""
     provider = name.partition(":")[0]
-    if provider in OWN_PROVIDERS or provider in VENDORS:
+    if provider in OWN_PROVIDERS or provider in VENDORS or provider == OBJECT:
         return
     known = (*OWN_PROVIDERS, *VENDORS)
     other = OTHER_NAMES.get(provider)
@@ -177,8 +179,10 @@ def check_provider(name: str) -> None:
 
 def check_callers_model(name: str) -> None:
     """Refuses a chat model that this process, if it is a server, does not list, except ``embedded`` and ``fake``."""
-    provider = name.partition(":")[0]
-    if provider in PROVIDERS:
+    provider, _, given = name.partition(":")
+    if provider == LANGCHAIN:
+        check_listed_object(given, "model")
+    elif provider in PROVIDERS:
         check_called_model(name, variables_of(provider))
     elif provider in VENDORS:  # without keys, a vendor's client finds credentials itself, such as those of the machine
         check_called_model(name, () if VENDORS[provider].keys else (CALLED_MODELS,))

@@ -14,7 +14,7 @@ from moot.nodes._vendors.catalogue import VENDORS, Vendor
 
 OPTION_NAMES = {
     "temperature": ("temperature",),
-    "max_tokens": ("max_tokens", "max_output_tokens"),
+    "max_tokens": ("max_tokens", "max_output_tokens", "num_predict"),
     "seed": ("seed",),
     "timeout": ("timeout", "request_timeout", "default_request_timeout"),
     "max_retries": ("max_retries",),

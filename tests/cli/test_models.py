@@ -368,7 +368,7 @@ def test_models_lists_servers_and_keys_with_prices_and_contexts(
     shown = moot("models")
     assert (shown.returncode, "0.15 / 0.6" in shown.stdout, "context_tokens" in shown.stderr) == (0, True, True)
     assert SECRET not in done.stdout + done.stderr + shown.stdout + shown.stderr + server.text
-    assert (proxy.received, server.text.count("GET /v1/models")) == ([], 2)
+    assert (proxy.received, server.text.count("GET /api/tags")) == ([], 2)
 
 
 def test_models_says_what_to_do_if_there_is_nothing() -> None:

@@ -148,6 +148,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "nothing_selected": "No evidence was selected.",
         "origin_share": "Many pieces of evidence were near-duplicates of one another.",
         "premises_not_searched": "No search was made for some premises.",
+        "own_retries": "A model repeats failed requests itself.",
         "prompt_shortened": "A prompt was shortened to fit the model's context.",
         "query_not_formulated": "A query could not be formulated.",
         "query_not_refined": "A query was not refined.",

@@ -85,7 +85,8 @@ class FittedMessages(NamedTuple):
 
 def max_reply_tokens(model: ChatModel) -> int | None:
     """The maximum number of tokens in a model's reply; None if not set."""
-    return getattr(model.chat, "max_tokens", None) or getattr(model.chat, "max_output_tokens", None)
+    names = ("max_tokens", "max_output_tokens", "num_predict")
+    return next((most for name in names if (most := getattr(model.chat, name, None))), None)
 
 
 def fit_messages(
@@ -99,6 +100,7 @@ def fit_messages(
     """Shortens the data of messages, never the instructions, to a context and to ``room`` bytes (`weight_of`)."""
     weight = weight_of_all(messages)
     context = context_of(model.name, model.endpoint.base_url, context_tokens)
+    context = min(filter(None, (context, model.context)), default=None)
     reply = reply_room(context, max_reply_tokens(model)) if context else max_reply_tokens(model) or REPLY_TOKENS
     per = bytes_per_token(model.name)
     most = int(CONTEXT_SHARE * (context - reply) * per) if context else weight

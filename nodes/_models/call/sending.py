@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
-from langchain_core.messages import AIMessage
-from moot.core.errors import MootError
+from langchain_core.messages import AIMessage, BaseMessage
+from moot.core.errors import MootError, UserError
 from moot.core.refusals import explain, unreadable
 from moot.nodes._models.call.request import Asker, Request, Way
+from moot.nodes._models.chat_models import ChatModel
+from moot.nodes._models.contexts import MAX_BYTES_PER_TOKEN, bytes_of, bytes_per_token, weight_of
 from moot.nodes._models.reply_parsing import is_broken_off, without_environment_keys, without_invalid_metadata
 from moot.nodes._models.seeds import with_seed
 from moot.nodes._runtime.trace import named_runs
+
+MOST_KEPT = 8
+"""How many tokens of the beginning Ollama may keep if it cuts a prompt to half of the context."""
 
 
 def sending(speaker: Asker) -> Way:
@@ -28,8 +33,28 @@ def sending(speaker: Asker) -> Way:
             raise
         except Exception as error:
             raise explain(error, model.endpoint, model.name) from error
-        if is_broken_off(message):
+        if is_broken_off(message, is_ollama=model.endpoint.is_ollama):
             raise unreadable(model.endpoint, model.name, "it ended early")
+        if model.endpoint.is_ollama:
+            check_whole_prompt(model, request, message)
         return without_invalid_metadata(without_environment_keys(message, speaker.session.keys))
 
     return send
+
+
+def check_whole_prompt(model: ChatModel, request: Request, message: BaseMessage) -> None:
+    """Refuses a reply of Ollama to a prompt that it has cut, as its count of the prompt's tokens shows."""
+    usage = getattr(message, "usage_metadata", None)
+    read = usage["input_tokens"] if usage else 0
+    size, context = sum(bytes_of(str(sent.content)) for sent in request.messages), model.context or 0
+    estimate = sum(weight_of(str(sent.content)) for sent in request.messages) / bytes_per_token(model.name)
+    # Ollama keeps as many tokens as the context has or, in other releases, half as many and a few from the beginning.
+    is_full = context and read >= context - 1
+    is_half = context and context // 2 <= read <= context // 2 + MOST_KEPT and estimate > 5 / 4 * read
+    if read and (is_full or is_half or size > MAX_BYTES_PER_TOKEN * read):
+        raise UserError(
+            f"{model.endpoint.display_url} has cut the prompt for {model.name}: it read only {read:,} tokens of it"
+            f"{f', as it has loaded the model with {context:,} tokens of context' * bool(context)}. Raise the setting "
+            "`context_tokens`, which is sent as `num_ctx`, or the server's OLLAMA_CONTEXT_LENGTH.",
+            kind="too_long",
+        )
