@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from moot.core.endpoint import Endpoint, is_loopback, without_user
+from moot.core.endpoint import Endpoint, ErrorInReply, is_loopback, without_user
 from moot.core.errors import MootError, ReplyError, UserError, WorldError
 from moot.core.lazy import imported
 from moot.core.redaction import redact
@@ -47,6 +47,8 @@ def explain(error: BaseException, endpoint: Endpoint, model: str) -> MootError:
     causes = [error]
     while (cause := causes[-1].__cause__) is not None and cause not in causes:
         causes.append(cause)
+    if reported := next((cause for cause in causes if isinstance(cause, ErrorInReply)), None):
+        return explain_error(reported.body, {}, endpoint, model)
     # openai's client raises a timeout for nearly each error of aiohttp, so only aiohttp's own class counts.
     own = [cause for cause in causes if type(cause).__module__.startswith("aiohttp.")]
     return (None if own else _explain_response(causes, endpoint, model)) or _explain_classes(
@@ -159,6 +161,16 @@ def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True)
         f"{api}.",
         kind="bad_response",
         retryable=retryable,
+        may_cost=True,
+    )
+
+
+def ended_with_error(endpoint: Endpoint, model: str) -> WorldError:
+    """The error for a reply whose finish reason is an error of which the endpoint says nothing."""
+    return WorldError(
+        f"{endpoint.display_url} ended its reply for {model} with an error. Try again later.",
+        kind="server_error",
+        retryable=True,
         may_cost=True,
     )
 

@@ -81,6 +81,13 @@ REFUSAL_REASONS = {
     "refusal",
     "safety",
     "prohibited_content",
+    "recitation",
+    "blocklist",
+    "spii",
+    "image_safety",
+    "language",
+    "sensitive",
+    "model_armor",
     "guardrail_intervened",
 }
 """The providers' finish reasons for a reply that was refused."""
@@ -88,13 +95,21 @@ CUT_REASONS = {"length", "max_tokens", "model_length", "model_context_window_exc
 """The providers' finish reasons for a reply that was cut off."""
 
 
+def finish_reason(message: BaseMessage) -> str:
+    """Why a reply ended, in lower case and without details after a colon; empty if the provider does not say."""
+    ended = message.response_metadata
+    found = ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason") or ""
+    return str(found).lower().partition(":")[0]
+
+
 def fault_of(message: AIMessage) -> tuple[str, str]:
     """The fault of a message (``refused``, ``cut`` or ``empty``) and its description; both empty without a fault."""
-    ended = message.response_metadata
-    finish = str(ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason") or "").lower()
+    finish = finish_reason(message)
     refusal = message.additional_kwargs.get("refusal")
     if refusal or finish in REFUSAL_REASONS:
-        return "refused", f"it was refused{f' ({redact(str(refusal))[:200]})' if refusal else ''}"
+        ended = message.response_metadata.get("finish_reason") or finish
+        said = str(refusal or (ended if ended != "content_filter" else ""))
+        return "refused", f"it was refused{f' ({redact(said)[:200]})' if said else ''}"
     if finish in CUT_REASONS:
         return "cut", "it was cut off at the limit of its length"
     return ("", "") if message.text.strip() else ("empty", "it was empty")
