@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -38,12 +39,13 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
     Raises:
         UserError: there is nothing to read, a name is not valid, or the corpus is damaged or has another encoder. If
             some files are unreadable, the others are indexed, a message about each unreadable file is printed, and then
-            the error is raised.
+            the error is raised. The same applies to passages that are too long for the encoder's endpoint.
         UserError, WorldError: the page cannot be fetched or read, or the encoder, the store or the queue failed.
         SystemExit: Ctrl-C was pressed while passages were indexed (130).
     """
     check_own_name(corpus)
-    fill: Fill = fill_in_process
+    too_long: list[UserError] = []
+    fill: Fill = partial(fill_in_process, leave_out=too_long.append)
     console = Console(stderr=True)
     if queue:
         from moot.cli.queue.indexing import FillByQueue
@@ -77,7 +79,7 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
                 bar = progress.add_task(f"indexing into {corpus}", total=None)
                 stored = asyncio.run(build(lambda seen: progress.update(bar, completed=seen)))
     finally:
-        for note in (*notes, *map(str, refused)):
+        for note in (*notes, *map(str, refused), *map(str, too_long)):
             console.print(note, highlight=False, markup=False, soft_wrap=True)
     if not first:
         raise UserError(f"Nothing could be read in {path}.", kind="invalid_file")
@@ -88,6 +90,9 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
         markup=False,
         soft_wrap=True,
     )
+    if too_long:
+        subject = "1 passage was" if len(too_long) == 1 else f"{len(too_long)} passages were"
+        raise UserError(f"{subject} left out (named above); the others are indexed.", kind="too_long")
     if refused:
         subject = "1 file was" if len(refused) == 1 else f"{len(refused)} files were"
         raise UserError(f"{subject} not read (named above); the others are indexed.", kind="invalid_file")

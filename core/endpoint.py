@@ -219,6 +219,33 @@ def make_client(kind: Any, base_url: str, **options: Any) -> Any:
         raise client_error(error) from error
 
 
+class ErrorInReply(Exception):  # noqa: N818 - named by what it reports
+    """An answer with HTTP status 200 whose choice is an error; ``body`` has the error's fields."""
+
+    def __init__(self, body: Any) -> None:
+        super().__init__("an error in a reply")
+        self.body = body
+
+
+async def check_choice(response: Any) -> None:
+    """A hook of HTTP clients: raises ErrorInReply for a reply that is an error, which LangChain's clients ignore."""
+    if response.status_code != 200 or not response.url.path.endswith("/chat/completions"):
+        return
+    if not response.headers.get("content-type", "").startswith("application/json"):
+        return  # a stream
+    await response.aread()
+    try:
+        choice = response.json()["choices"][0]
+    except (ValueError, LookupError, TypeError):
+        return  # the client says why it cannot be read
+    if not isinstance(choice, dict):
+        return
+    if choice.get("error"):
+        raise ErrorInReply(choice["error"])
+    if not choice.get("message") and choice.get("finish_reason"):  # as Google Gemini sends a reply that it blocked
+        raise ErrorInReply({"message": f"no message; finish_reason {choice['finish_reason']}"})
+
+
 def no_cookies() -> CookieJar:
     """A jar that keeps no cookie, because debates of several users may share a client."""
     return CookieJar(DefaultCookiePolicy(allowed_domains=[]))
@@ -264,7 +291,8 @@ async def sdk_options(endpoint: Endpoint, timeout: float) -> dict[str, Any]:
 
     async def make() -> Any:
         forget_loops()
-        return await asyncio.to_thread(lambda: make_client(imported("openai").DefaultAioHttpClient, endpoint.base_url))
+        kind, hooks = imported("openai").DefaultAioHttpClient, {"response": [check_choice]}
+        return await asyncio.to_thread(lambda: make_client(kind, endpoint.base_url, event_hooks=hooks))
 
     return {
         "base_url": endpoint.display_url,

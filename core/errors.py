@@ -221,10 +221,11 @@ class ReplyError(WorldError):
         detail: see `MootError`.
         outcome: the error's kind. It is the outcome of the model's last reply. If the replies of several models have
             different outcomes, it is ``unparsed``.
+        retryable: see `MootError`.
     """
 
-    def __init__(self, detail: str, outcome: Outcome) -> None:
-        super().__init__(detail, kind=outcome, retryable=True)
+    def __init__(self, detail: str, outcome: Outcome, *, retryable: bool = True) -> None:
+        super().__init__(detail, kind=outcome, retryable=retryable)
 
 
 class BudgetExhausted(ReplyError):  # noqa: N818 - names a state, not an error

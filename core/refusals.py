@@ -9,10 +9,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from moot.core.endpoint import Endpoint, is_loopback, without_user
+from moot.core.endpoint import Endpoint, ErrorInReply, is_loopback, without_user
 from moot.core.errors import MootError, ReplyError, UserError, WorldError
 from moot.core.lazy import imported
 from moot.core.redaction import redact
+from moot.core.refusal_words import error_code, error_text, error_words, meaning_of
 
 LATEST_RETRY = 1e9
 """The longest wait, in seconds (32 years). Longer waits are reduced to it, because clocks and databases have limits."""
@@ -48,6 +49,8 @@ def explain(error: BaseException, endpoint: Endpoint, model: str) -> MootError:
     causes = [error]
     while (cause := causes[-1].__cause__) is not None and cause not in causes:
         causes.append(cause)
+    if reported := next((cause for cause in causes if isinstance(cause, ErrorInReply)), None):
+        return explain_error(reported.body, {}, endpoint, model)
     # openai's client raises a timeout for nearly each error of aiohttp, so only aiohttp's own class counts.
     own = [cause for cause in causes if type(cause).__module__.startswith("aiohttp.")]
     return (None if own else _explain_response(causes, endpoint, model)) or _explain_classes(
@@ -164,9 +167,19 @@ def unreadable(endpoint: Endpoint, model: str, why: str, retryable: bool = True)
     )
 
 
+def ended_with_error(endpoint: Endpoint, model: str) -> WorldError:
+    """The error for a reply whose finish reason is an error of which the endpoint says nothing."""
+    return WorldError(
+        f"{endpoint.display_url} ended its reply for {model} with an error. Try again later.",
+        kind="server_error",
+        retryable=True,
+        may_cost=True,
+    )
+
+
 def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, model: str) -> MootError:
     """The MootError for an HTTP error or a redirect; ``body`` is the fields or text of the error in the answer."""
-    at, message = endpoint.display_url, quoted_message(body)
+    at, message, code = endpoint.display_url, quoted_message(body), error_code(body)
     if status < 400:
         to = without_user(headers.get("location", "nowhere").partition("?")[0])[:200]
         return WorldError(
@@ -174,10 +187,10 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
             "address; the new address may be right.",
             kind="bad_response",
         )
-    code = str(body.get("code") or "") if isinstance(body, dict) else ""
+    if (error := explain_words(status, body, endpoint, model)) is not None:
+        return error
     if status in (401, 403):
-        advice = f"Check {endpoint.key_variable}." if endpoint.key_variable else "Check its key."
-        return UserError(f"{at} refused the key for {model} (HTTP {status}{message}). {advice}", kind="authentication")
+        return wrong_key(status, body, endpoint, model)
     if status == 404:
         advice = "Check its name."
         if endpoint.is_ollama:
@@ -185,19 +198,10 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
         elif not endpoint.api and not urlsplit(at).path.strip("/"):
             advice = "Check the address: it usually ends in /v1."
         return UserError(f"{at} does not know the model {model} (HTTP 404{message}). {advice}", kind="unknown_model")
-    words = f"{code} {message}".casefold()
-    if status in (400, 413, 422) and any(w in words for w in ("context", "too long", "too large", "maximum length")):
-        return UserError(
-            f"{at} refused the prompt for {model} as too long (HTTP {status}{message}). Use a model with a longer "
-            "context, a smaller `k`, or shorter passages.",
-            kind="too_long",
-        )
-    if status in (400, 422) and "content_filter" in words:
-        return ReplyError(f"{at} refused the prompt for {model} (HTTP {status}{message}).", "refused")
     if (
         (status == 429 and code == "insufficient_quota")
         or status == 402
-        or (status == 400 and "credit balance" in words)
+        or (status == 400 and "credit balance" in message.casefold())
     ):
         return UserError(
             f"The quota at {at} is used up (HTTP {status}{message}). Check the account's billing.", kind="quota"
@@ -220,20 +224,79 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
             retry_after=retry_after_seconds(headers.get("retry-after")),
             may_cost=status in GATEWAY_TIMEOUTS,
         )
+    return not_accepted(
+        status,
+        body,
+        endpoint,
+        model,
+        "The model may not support a setting: change `structured_output`, set `temperature` to null, or lower "
+        "`max_tokens`.",
+    )
+
+
+def explain_words(status: int, body: Any, endpoint: Endpoint, model: str) -> MootError | None:
+    """The MootError for an error whose words are in the table of `moot.core.refusal_words`; None for any other."""
+    at, said = endpoint.display_url, f"(HTTP {status}{quoted_message(body)})"
+    meaning = meaning_of(error_words(body))
+    if meaning == "too_long" or status == 413:
+        return UserError(
+            f"{at} refused the prompt for {model} as too long {said}. Use a model with a longer context, a smaller "
+            "`k`, or shorter passages.",
+            kind="too_long",
+        )
+    if meaning == "refused":
+        return ReplyError(f"{at} refused the prompt for {model} {said}.", "refused", retryable=False)
+    if meaning == "no_room":
+        return ReplyError(f"{at} had no room for the reply of {model} {said}. Raise `max_tokens`.", "cut")
+    if meaning == "sampled":
+        return WorldError(
+            f"{model} wrote a reply that {at} did not accept {said}. Try again, or change `structured_output`.",
+            kind="unparsed",
+            retryable=True,
+            may_cost=True,
+        )
+    if meaning == "key" and status in (200, 400):
+        return wrong_key(status, body, endpoint, model)
+    if status not in (200, 400, 422):
+        return None
+    if meaning == "reply_limit":
+        return not_accepted(status, body, endpoint, model, "Lower `max_tokens`.")
+    if meaning == "schema":
+        return not_accepted(
+            status,
+            body,
+            endpoint,
+            model,
+            "The endpoint does not accept the schema of the reply: set `structured_output` to json_object or text.",
+        )
+    return None
+
+
+def not_accepted(status: int, body: Any, endpoint: Endpoint, model: str, advice: str) -> UserError:
+    """The error for a request that an endpoint does not accept, with what to do."""
     return UserError(
-        f"{at} did not accept the request for {model} (HTTP {status}{message}). The model may not support a setting: "
-        "change `structured_output`, set `temperature` to null, or lower `max_tokens`.",
+        f"{endpoint.display_url} did not accept the request for {model} (HTTP {status}{quoted_message(body)}). "
+        f"{advice}",
         kind="bad_request",
     )
 
 
+def wrong_key(status: int, body: Any, endpoint: Endpoint, model: str) -> UserError:
+    """The error for a key that an endpoint does not accept."""
+    advice = f"Check {endpoint.key_variable}." if endpoint.key_variable else "Check its key."
+    said = f"(HTTP {status}{quoted_message(body)})"
+    return UserError(f"{endpoint.display_url} refused the key for {model} {said}. {advice}", kind="authentication")
+
+
 def explain_error(body: Any, headers: Any, endpoint: Endpoint, model: str, *, begun: bool = False) -> MootError:
     """The MootError for an error in an answer with HTTP status 200; ``begun`` if a part of the reply came before."""
-    code = str(body.get("code")) if isinstance(body, dict) else ""
+    code = error_code(body)
     if len(code) == 3 and code[0] in "45" and code.isdecimal():
         error = explain_status(int(code), headers, body, endpoint, model)
         error.may_cost = error.may_cost or begun or int(code) >= 500
         return error
+    if (known := explain_words(200, body, endpoint, model)) is not None:
+        return known
     words = quoted_message(body).rstrip(".")
     return WorldError(
         f"{endpoint.display_url} answered for {model} with an error instead of a reply{words}. Try again later; if it "
@@ -246,13 +309,11 @@ def explain_error(body: Any, headers: Any, endpoint: Endpoint, model: str, *, be
 
 GATEWAY_TIMEOUTS = (504, 524)
 """HTTP statuses of gateways that did not wait for the model's reply."""
-LLAMA_CPP_FIELDS = ("n_prompt_tokens", "n_ctx")
-"""Numbers in llama.cpp's error for a prompt that is too long; they are appended to the error's message."""
+LONGEST_QUOTE = 400
+"""Maximum number of characters of an endpoint's words in an error."""
 
 
 def quoted_message(body: Any) -> str:
-    """A colon and the shortened message of an error (fields or text); empty if it has no message."""
-    message = body.get("message") if isinstance(body, dict) else body
-    fields = body if isinstance(body, dict) else {}
-    numbers = [f"{key} {fields[key]}" for key in LLAMA_CPP_FIELDS if type(fields.get(key)) is int]
-    return f": {'; '.join([redact(str(message))[:200], *numbers])}" if message else ""
+    """A colon and the shortened words of an error (fields or text); empty if it has none."""
+    text = redact(error_text(body))[:LONGEST_QUOTE]
+    return f": {text}" if text else ""

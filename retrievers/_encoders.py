@@ -370,6 +370,20 @@ def _load(name: str) -> SentenceEncoder:
         ) from error
 
 
+class TextsTooLong(UserError):  # noqa: N818 - named by what it reports
+    """An endpoint refused texts as too long; ``texts`` are these, and ``vectors`` those of the others."""
+
+    def __init__(self, name: str, texts: Sequence[str], vectors: dict[str, Vector], refusal: UserError) -> None:
+        begin = " ".join(texts[0].split())[:80]
+        count = "A text is" if len(texts) == 1 else f"{len(texts)} texts are"
+        super().__init__(
+            f'{count} too long for {name} (it begins with "{begin}"; {len(texts[0]):,} characters). Shorten or split '
+            f"long texts, or use another encoder. {refusal.detail}",
+            kind="too_long",
+        )
+        self.texts, self.vectors, self.refusal = texts, vectors, refusal
+
+
 class EndpointEncoder(VectorCache):
     """An embedding model behind an OpenAI-compatible endpoint."""
 
@@ -380,6 +394,7 @@ class EndpointEncoder(VectorCache):
         self._endpoint = endpoint
         self._client = client
         self._limits = limits
+        self._at_once = AT_ONCE  # fewer once the endpoint has refused a larger request
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """One unit vector for each text, in order; only texts that are not cached are requested."""
@@ -402,23 +417,46 @@ class EndpointEncoder(VectorCache):
         """The vectors of texts, in order; only texts that are not in this encoder's cache are requested."""
         vectors = self.cached(texts)
         missing = list(dict.fromkeys(text for text in texts if text not in vectors))
-        vectors |= zip(missing, await self._request_all(missing) if missing else [], strict=True)
+        try:
+            vectors |= zip(missing, await self._request_all(missing) if missing else [], strict=True)
+        except TextsTooLong as error:
+            error.vectors |= vectors
+            raise
         return [vectors[text] for text in texts]
 
     async def _request_all(self, texts: list[str]) -> list[Vector]:
-        """Requests the vectors of texts from the endpoint; an error if their number is wrong."""
-        vectors: list[Vector] = []
-        gate = limiter(self._endpoint.base_url)
-        for start in range(0, len(texts), AT_ONCE):
-            some = texts[start : start + AT_ONCE]
-            answer, _ = await with_retries(partial(self._request, some), self._limits, gate, self.name)
-            vectors += answer
-        if len(vectors) != len(texts):
-            raise WorldError(
-                f"{self._endpoint.display_url} returned {len(vectors)} vectors for {len(texts)} texts.",
-                kind="bad_response",
-            )
-        return vectors
+        """Requests the vectors of texts from the endpoint; TextsTooLong if it refuses some of them as too long."""
+        vectors: dict[str, Vector] = {}
+        refused: list[str] = []
+        gate, waiting = limiter(self._endpoint.base_url), deque([texts])
+        while waiting:
+            some = waiting.popleft()
+            if len(some) > self._at_once:
+                waiting.extendleft([some[self._at_once :], some[: self._at_once]])
+                continue
+            try:
+                answer, _ = await with_retries(partial(self._request, some), self._limits, gate, self.name)
+            except UserError as error:
+                if error.kind not in ("too_long", "bad_request") or (len(some) == 1 and error.kind != "too_long"):
+                    raise
+                if len(some) == 1:
+                    refused += some
+                    last = error
+                    continue
+                half = len(some) // 2
+                if error.kind == "bad_request":  # perhaps too many texts; a request with one text shows it
+                    self._at_once = half
+                waiting.extendleft([some[half:], some[:half]])
+                continue
+            if len(answer) != len(some):
+                raise WorldError(
+                    f"{self._endpoint.display_url} returned {len(answer)} vectors for {len(some)} texts.",
+                    kind="bad_response",
+                )
+            vectors |= zip(some, answer, strict=True)
+        if refused:
+            raise TextsTooLong(self.name, refused, vectors, last)
+        return [vectors[text] for text in texts]
 
     async def _request(self, texts: list[str]) -> list[Vector]:
         """Requests vectors from the endpoint, without retries."""

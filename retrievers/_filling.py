@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from moot.core.errors import UserError, WorldError
-from moot.retrievers._encoders import Encoder, Vector, open_encoder
+from moot.retrievers._encoders import Encoder, TextsTooLong, Vector, open_encoder
 from moot.retrievers._evidence import clean, encoded_text
 from moot.retrievers._files import Passage
 from moot.retrievers._stores import open_store
@@ -33,16 +33,25 @@ Fill = Callable[[Target, Iterator[list[Passage]], Progress], Awaitable[None]]
 """A function that stores all passages of the given batches."""
 
 
-async def fill_in_process(target: Target, batches: Iterator[list[Passage]], progress: Progress) -> None:
-    """Encodes and stores new and changed passages in this process; at its end, the current write has ended."""
+async def fill_in_process(
+    target: Target,
+    batches: Iterator[list[Passage]],
+    progress: Progress,
+    leave_out: Callable[[UserError], None] | None = None,
+) -> None:
+    """Encodes and stores new and changed passages in this process; at its end, the current write has ended.
+
+    ``leave_out`` is called for each passage that is too long for the encoder's endpoint, and that is left out. Without
+    it, such a passage is an error.
+    """
 
     def read() -> tuple[int, list[Passage]] | None:
         batch = next(batches, None)
         return None if batch is None else (len(batch), passages_to_store(target.name, target.collection, batch))
 
-    async def begin() -> tuple[int, list[Passage], asyncio.Future[list[Vector]]] | None:
+    async def begin() -> tuple[int, asyncio.Future[tuple[list[Passage], list[Vector]]]] | None:
         found = await asyncio.to_thread(read)
-        return found and (*found, asyncio.ensure_future(encode_passages(target.encoder, target.dimension, found[1])))
+        return found and (found[0], asyncio.ensure_future(encode_fitting(target, found[1], leave_out)))
 
     seen = encoded = 0
     begun = await begin()
@@ -52,8 +61,8 @@ async def fill_in_process(target: Target, batches: Iterator[list[Passage]], prog
         # While a batch is encoded, the previous one is written, and the encoding of the next one begins.
         while begun is not None:
             next_begun = asyncio.ensure_future(begin())
-            count, fresh, encoding = begun
-            vectors = await encoding
+            count, encoding = begun
+            fresh, vectors = await encoding
             if storing:
                 await asyncio.shield(storing)
                 progress(seen, encoded)
@@ -89,8 +98,8 @@ async def _cancel_next(begun: asyncio.Future[Any] | None) -> None:
     if begun is not None:
         batch: Any = (await asyncio.gather(begun, return_exceptions=True))[0]
         if isinstance(batch, tuple):
-            batch[2].cancel()
-            await asyncio.gather(batch[2], return_exceptions=True)
+            batch[1].cancel()
+            await asyncio.gather(batch[1], return_exceptions=True)
 
 
 async def fill_part(name: str, encoder: str, dimension: int, passages: list[Passage]) -> int:
@@ -101,6 +110,30 @@ async def fill_part(name: str, encoder: str, dimension: int, passages: list[Pass
     vectors = await encode_passages(await open_encoder(encoder), dimension, fresh)
     await asyncio.to_thread(store_passages, name, collection, fresh, vectors)
     return len(fresh)
+
+
+async def encode_fitting(
+    target: Target, passages: list[Passage], leave_out: Callable[[UserError], None] | None
+) -> tuple[list[Passage], list[Vector]]:
+    """The passages that are not too long for the encoder, with their vectors; the others are left out and named."""
+    try:
+        return passages, await encode_passages(target.encoder, target.dimension, passages)
+    except TextsTooLong as error:
+        if leave_out is None:
+            raise
+        fitting: list[Passage] = []
+        for passage in passages:
+            if encoded_text(passage.title, passage.text) in error.vectors:
+                fitting.append(passage)
+                continue
+            leave_out(
+                UserError(
+                    f"The passage {passage.id!r} is too long for {target.encoder.name} and was left out. Split it, or "
+                    f"use another encoder. {error.refusal.detail}",
+                    kind="too_long",
+                )
+            )
+        return fitting, [error.vectors[encoded_text(p.title, p.text)] for p in fitting]
 
 
 async def encode_passages(encoder: Encoder, dimension: int, passages: list[Passage]) -> list[Vector]:

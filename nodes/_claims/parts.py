@@ -9,10 +9,10 @@ from typing import Any
 
 from moot.core.errors import BudgetExhausted
 from moot.nodes._models.budget import Budget
-from moot.nodes._models.call.fitting import max_reply_tokens
+from moot.nodes._models.call.fitting import reply_limit
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, weight_of
 from moot.nodes._models.speaker import Speaker
-from moot.nodes._models.spend import REPLY_TOKENS, PlannedCall
+from moot.nodes._models.spend import PlannedCall
 from moot.nodes._models.structured import own_response_format
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._texts.replies import Reply
@@ -24,7 +24,7 @@ def plan_call(
     """The planned call of a step, with its estimated size; ``quotes`` are further tokens that its prompt will have."""
     schema = json.dumps(own_response_format(reply))
     size = sum(map(weight_of, (*speaker.filled(prompt, values), schema))) + int(quotes * BYTES_PER_TOKEN)
-    return PlannedCall(speaker.role, prompt, speaker.model.name, size, max_reply_tokens(speaker.model) or REPLY_TOKENS)
+    return PlannedCall(speaker.role, prompt, speaker.model.name, size, reply_limit(speaker.model))
 
 
 async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> Budget:

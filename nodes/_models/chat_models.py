@@ -34,6 +34,7 @@ from moot.nodes._models.objects import (
     with_options,
     without_retries,
 )
+from moot.nodes._models.reply_limits import note_profile
 from moot.nodes._vendors.catalogue import (
     LANGCHAIN,
     OBJECT,
@@ -99,6 +100,8 @@ class ChatModel:
     # Only a ceiling limits the replies' length. A complete reply does not depend on it, so the store's keys leave it
     # out.
     is_capped: bool = False
+    # The same client, for an endpoint that knows the limit of a reply only by its older name
+    older: BaseChatModel | None = None
     timeout: float | None = None  # seconds for a whole attempt; None: the client's own limit applies
     context: int | None = None  # tokens, as the server told them; a larger context of settings or tables does not count
     identity: str = ""  # of an object that a program passed, in keys of the store (`identity_of`)
@@ -221,7 +224,7 @@ async def open_chat_model(
         options |= {"max_tokens": max_tokens} if max_tokens else {}
         options |= {} if seed is None else {"seed": seed}
         imported("openai.resources")  # now, because an import on first use is not thread-safe
-        chat = imported("langchain_openai").ChatOpenAI(
+        common = dict(
             model=model,
             temperature=temperature,
             http_async_client=options.pop("http_client"),
@@ -233,7 +236,10 @@ async def open_chat_model(
             callbacks=[TokensSoFar()],
             **options,
         )
-        return ChatModel(name, chat, endpoint, tight, timeout=timeout)
+        package = imported("langchain_openai.chat_models.base")
+        chat, older = package.ChatOpenAI(**common), package.BaseChatOpenAI(**common)
+        note_profile(name, chat)
+        return ChatModel(name, chat, endpoint, tight, timeout=timeout, older=older)
 
     return await create_once(("chat", name, endpoint, temperature, max_tokens, timeout, seed), make)
 
@@ -270,6 +276,7 @@ async def _vendor_model(name: str, timeout: float, options: Mapping[str, Any]) -
 
     async def make() -> ChatModel:
         chat = await vendor_chat(provider, model, endpoint, timeout, **options)
+        note_profile(name, chat)
         # A client without asynchronous methods waits for a thread first, so its own limit of time must do.
         limit = None if provider in WITHOUT_ASYNC else timeout
         return ChatModel(name, chat, endpoint, structure=vendor.structure, json_mode=vendor.json_mode, timeout=limit)

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from functools import lru_cache
 from importlib import resources
 
+from moot.core.refusal_words import parse_refusal
 from moot.nodes._models.prices import DATED
 from moot.nodes._models.sizes import entry_of
 
@@ -123,35 +123,6 @@ def reply_room(context: int, max_tokens: int | None = None) -> int:
 
 
 # --- refusals of endpoints --------------------------------------------------------------------------------------------
-
-_NUMBER = r"(\d[\d,_]*)"
-_CONTEXT = re.compile(
-    rf"(?:context|model) length (?:is |of )(?:only )?{_NUMBER}|context size \({_NUMBER}|\(context length {_NUMBER}"
-    rf"|context (?:window|size) of {_NUMBER}|configured limit of {_NUMBER} tokens|n_ctx\D{{1,4}}{_NUMBER}"
-    rf"|tokens > {_NUMBER} maximum",
-    re.IGNORECASE,
-)
-"""How OpenAI, vLLM, llama.cpp, LM Studio and others name their context in errors."""
-_SENT = re.compile(
-    rf"{_NUMBER} (?:tokens )?in (?:the messages|your prompt)|messages resulted in {_NUMBER} tokens"
-    rf"|(?:has|passed) {_NUMBER} input tokens|request \({_NUMBER} tokens|prompt \((?:total )?length {_NUMBER}"
-    rf"|n_prompt_tokens\D{{1,4}}{_NUMBER}|too long: {_NUMBER} tokens|first {_NUMBER} tokens",
-    re.IGNORECASE,
-)
-"""How errors of these endpoints name the tokens of the refused prompt."""
-_OVER = re.compile(rf"max(?:imum)? context length by {_NUMBER}", re.IGNORECASE)
-"""How Ollama names the number of excess tokens in an error."""
-
-
-def parse_refusal(text: str) -> tuple[int | None, int | None, int | None]:
-    """The context, the prompt's tokens and the excess tokens in a refusal of a long prompt; None for what it lacks."""
-    return _number_in(_CONTEXT, text), _number_in(_SENT, text), _number_in(_OVER, text)
-
-
-def _number_in(pattern: re.Pattern[str], text: str) -> int | None:
-    found = pattern.search(text)
-    digits = next(filter(None, found.groups()), "") if found else ""
-    return int(digits.replace(",", "").replace("_", "")[:12]) or None if digits else None
 
 
 def learn_from_refusal(model: str, address: str, text: str, sent: int, max_tokens: int | None = None) -> None:

@@ -1,10 +1,11 @@
 """The prices of models, and the cost of calls.
 
 The table is ``prices.jsonl``, with one model per line: ``model`` (as settings name it, provider:name), ``input`` and
-``output`` (USD for a million tokens of prompts and of replies), and optionally ``as_of`` (year and month), ``source``
-and ``note``. A line may also have ``context``, which `moot.nodes._models.contexts` reads, and ``context_source``. The
-prices are list prices, without discounts (for cached prompts, say). Prices change, so check them before you rely on
-them. If ``MOOT_PRICES`` names a file in the same form, this file overrides the prices of the models that it lists.
+``output`` (USD for a million tokens of prompts and of replies), and optionally ``cached`` (USD for a million tokens of
+prompts that the endpoint had in its cache), ``as_of`` (year and month), ``source`` and ``note``. A line may also have
+``context``, which `moot.nodes._models.contexts` reads, and ``context_source``. The prices are list prices, without
+discounts (for batches, say). Prices change, so check them before you rely on them. If ``MOOT_PRICES`` names a file in
+the same form, this file overrides the prices of the models that it lists.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import cast
+from typing import NotRequired, cast
 
 from moot.core.errors import UserError
 from moot.nodes._models.step_record import tokens_of
@@ -31,10 +32,14 @@ DATED = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8})$")
 
 
 class Price(TypedDict):
-    """USD for a million tokens of prompts (``input``) and of replies (``output``)."""
+    """USD for a million tokens of prompts (``input``), of prompts in the endpoint's cache, and of replies (``output``).
+
+    Without ``cached``, tokens in the cache cost as much as others, which is the most that they can cost.
+    """
 
     input: float
     output: float
+    cached: NotRequired[float]
 
 
 class Entry(BaseModel):
@@ -45,6 +50,7 @@ class Entry(BaseModel):
     model: ModelName
     input: float = Field(ge=0, le=MILLION)
     output: float = Field(ge=0, le=MILLION)
+    cached: float | None = Field(default=None, ge=0, le=MILLION)
     as_of: str | None = None
     source: str | None = None
     context: int | None = Field(default=None, ge=1)
@@ -90,6 +96,8 @@ def _parse_prices(text: str, name: str) -> dict[str, Price]:
         if entry.model in prices:
             raise UserError(f"{name}, line {number}: {entry.model} has a price already.", kind="invalid_file")
         prices[entry.model] = {"input": entry.input, "output": entry.output}
+        if entry.cached is not None:
+            prices[entry.model]["cached"] = entry.cached
     return prices
 
 
@@ -98,7 +106,8 @@ def _invalid_price_error(where: str, error: ValidationError) -> UserError:
     field = ".".join(map(str, first["loc"]))
     return UserError(
         f"{where}: {field + ': ' if field else ''}{first['msg']}. Each line is an object with model (provider:name), "
-        "input and output (USD for a million tokens) and, if you like, as_of, source, context, context_source, note.",
+        "input and output (USD for a million tokens) and, if you like, cached, as_of, source, context, "
+        "context_source, note.",
         kind="invalid_file",
     )
 
@@ -125,8 +134,10 @@ def _with_reserved_tokens(call: Call) -> Call:
 
 def is_counted(call: Call) -> bool:
     """Whether the tokens of a call are known."""
-    # A shared call used none. A failed call without a count used none, unless it may be charged (``reserved``).
-    if (call["outcome"] == "failed" and not tokens_of([call]) and "reserved" not in call) or call.get("shared"):
+    # A shared call used none. A failed or refused call without a count used none, unless it may be charged
+    # (``reserved``).
+    unanswered = call["outcome"] in ("failed", "refused") and not tokens_of([call])
+    if (unanswered and "reserved" not in call) or call.get("shared"):
         return True
     return None not in (call["prompt_tokens"], call["completion_tokens"]) and tokens_of([call]) > 0
 
@@ -140,10 +151,13 @@ def cost_of(calls: Iterable[Call], prices: Mapping[str, Price]) -> float | None:
         if not is_counted(call) or (price is None and tokens_of([call])):
             return None
         if price:
-            costs += costs_of(call["prompt_tokens"] or 0, call["completion_tokens"] or 0, price)
+            cached = call.get("cached_tokens") or 0
+            costs += costs_of(call["prompt_tokens"] or 0, call["completion_tokens"] or 0, price, cached)
     return math.fsum(costs)
 
 
-def costs_of(prompt_tokens: int, completion_tokens: int, price: Price) -> tuple[float, float]:
-    """The cost of a prompt and the cost of its reply, in USD."""
-    return prompt_tokens * price["input"] / MILLION, completion_tokens * price["output"] / MILLION
+def costs_of(prompt_tokens: int, completion_tokens: int, price: Price, cached: int = 0) -> tuple[float, float]:
+    """The cost of a prompt, of whose tokens some were ``cached``, and the cost of its reply, in USD."""
+    known = min(cached, prompt_tokens)
+    prompt = (prompt_tokens - known) * price["input"] + known * price.get("cached", price["input"])
+    return prompt / MILLION, completion_tokens * price["output"] / MILLION

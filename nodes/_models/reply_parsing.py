@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -17,7 +18,8 @@ from pydantic_core import PydanticSerializationError
 
 R = TypeVar("R", bound=Reply)
 
-DECODER = json.JSONDecoder()
+DECODER = json.JSONDecoder(strict=False)
+"""It also reads control characters in strings, such as a line break: they can mean nothing else there."""
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_LEVELS = 5
 """Maximum depth of lists and objects to which the texts of a reply are cleaned; no valid reply is deeper."""
@@ -83,6 +85,13 @@ REFUSAL_REASONS = {
     "refusal",
     "safety",
     "prohibited_content",
+    "recitation",
+    "blocklist",
+    "spii",
+    "image_safety",
+    "language",
+    "sensitive",
+    "model_armor",
     "guardrail_intervened",
 }
 """The providers' finish reasons for a reply that was refused."""
@@ -90,29 +99,52 @@ CUT_REASONS = {"length", "max_tokens", "model_length", "model_context_window_exc
 """The providers' finish reasons for a reply that was cut off."""
 
 
+def finish_reason(message: BaseMessage) -> str:
+    """Why a reply ended, in lower case and without details after a colon; empty if the provider does not say."""
+    ended = message.response_metadata
+    found = ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason")
+    found = found or ended.get("done_reason") or ""
+    return str(found).lower().partition(":")[0]
+
+
 def fault_of(message: AIMessage) -> tuple[str, str]:
     """The fault of a message (``refused``, ``cut`` or ``empty``) and its description; both empty without a fault."""
-    ended = message.response_metadata
-    finish = str(ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason") or "").lower()
-    finish = finish or str(ended.get("done_reason") or "")
+    finish = finish_reason(message)
     refusal = message.additional_kwargs.get("refusal")
     if refusal or finish in REFUSAL_REASONS:
-        return "refused", f"it was refused{f' ({redact(str(refusal))[:200]})' if refusal else ''}"
+        ended = message.response_metadata.get("finish_reason") or finish
+        said = str(refusal or (ended if ended != "content_filter" else ""))
+        return "refused", f"it was refused{f' ({redact(said)[:200]})' if said else ''}"
     if finish in CUT_REASONS:
         return "cut", "it was cut off at the limit of its length"
     return ("", "") if message.text.strip() else ("empty", "it was empty")
 
 
-def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
-    """A message as a reply (None if it has a fault), the outcome (``ok`` or the fault), and the fault in words."""
+def read_reply(message: AIMessage, reply: type[R], *, plain: bool = False) -> tuple[R | None, str, str]:
+    """A message as a reply (None if it has a fault), the outcome (``ok`` or the fault), and the fault in words.
+
+    ``plain``: whether an answer in plain words is a reply (`Reply.from_plain_text`).
+    """
     outcome, problem = fault_of(message)
     if outcome:
         return None, outcome, problem
     text = text_of(message)
-    values = find_objects(text) or reply.from_text(text)
+    values = find_objects(text) or find_objects(unquoted(text)) or reply.from_text(text)
+    if not values and plain:
+        values = reply.from_plain_text(text)
     if not values:
         return None, "unparsed", "it holds no complete JSON object" if text.strip() else "it holds only thoughts"
     # Objects without the schema are ignored if one has it. Different replies are a problem; equal ones are not.
+    found, problems = valid_replies(values, reply)
+    if not found:
+        found, _ = valid_replies([inner for value in values if (inner := unwrapped(value))], reply)
+    if len(found) == 1:
+        return found[0], "ok", ""
+    return None, "unparsed", "it holds several replies that differ" if found else problems[-1]
+
+
+def valid_replies(values: Sequence[dict[str, Any]], reply: type[R]) -> tuple[list[R], list[str]]:
+    """The different replies among some values, and the problems of the values that are none."""
     found: list[R] = []
     problems: list[str] = []
     for value in values:
@@ -126,9 +158,26 @@ def read_reply(message: AIMessage, reply: type[R]) -> tuple[R | None, str, str]:
             problems.append("it holds half a character (a lone surrogate)")
         except ValidationError as error:
             problems.append("; ".join(_problem_in_words(e) for e in error.errors()[:3]))
-    if len(found) == 1:
-        return found[0], "ok", ""
-    return None, "unparsed", "it holds several replies that differ" if found else problems[-1]
+    return found, problems
+
+
+WRAPPERS = {"$schema", "additionalProperties", "description", "name", "required", "strict", "title", "type"}
+"""Fields of JSON schemas and of calls of tools, which may stand beside the object that they wrap."""
+
+
+def unwrapped(value: dict[str, Any]) -> dict[str, Any] | None:
+    """The object inside an object that has nothing else to say; None if there is not exactly one."""
+    inner = [item for name, item in value.items() if name not in WRAPPERS]
+    return inner[0] if len(inner) == 1 and isinstance(inner[0], dict) else None
+
+
+def unquoted(text: str) -> str:
+    """The text in a JSON string, if that is the whole text; else an empty text."""
+    try:
+        value = json.loads(text, strict=False) if text.lstrip().startswith('"') else ""
+    except (ValueError, RecursionError):
+        return ""
+    return value if isinstance(value, str) else ""
 
 
 def clean_texts(value: Any, levels: int = MOST_LEVELS) -> Any:
@@ -147,9 +196,25 @@ def _problem_in_words(error: Any) -> str:
     return (f"`{place}` {problem}" if place else problem)[:300]
 
 
+LAST_COMMA = re.compile(r'"(?:[^"\\]|\\.)*+"|(,)(?=\s*+[}\]])', re.DOTALL)
+"""A string, or a comma before the end of an object or list."""
+
+
+def without_last_commas(text: str) -> str:
+    """A text in which spaces replace the commas before the end of an object or list, except in strings."""
+    begin = OBJECT.search(text)
+    if begin is None:
+        return text
+    # From the first object on, because quotation marks in prose may be unpaired.
+    rest = LAST_COMMA.sub(lambda found: " " if found[1] else found[0], text[begin.start() :])
+    return text[: begin.start()] + rest
+
+
 def find_objects(text: str) -> list[dict[str, Any]]:
     """The first `MOST_OBJECTS` JSON objects in a text, in order, without empty ones and those inside other objects."""
-    # Invalid objects are not repaired, and the time is bounded for any text.
+    # A comma too many at the end of an object or list is dropped. Nothing else is repaired, and the time is bounded for
+    # any text.
+    text = without_last_commas(text)
     found: list[dict[str, Any]] = []
     end = 0
     for begin in islice(OBJECT.finditer(text), MOST_PLACES):

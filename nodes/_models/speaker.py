@@ -53,7 +53,7 @@ class Speaker(Asker):
         def read(message: AIMessage) -> tuple[R | None, str, str]:
             nonlocal last
             if last is None or last[0] is not message:  # several layers ask about the same message
-                found, outcome, problem = read_reply(message, reply)
+                found, outcome, problem = read_reply(message, reply, plain=how == "text")
                 if found is not None and check is not None and (fault := check(found)):
                     found, outcome, problem = None, "unquoted", fault
                 last = message, (found, outcome, problem)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, bytes_per_token
 from moot.nodes._models.prices import Price, calls_with_reserved_tokens, cost_of, costs_of, price_of
+from moot.nodes._models.reply_limits import limit_of
 from moot.nodes._models.step_record import tokens_of
 from moot.nodes._records.entries import Call
 
@@ -37,8 +38,6 @@ def sum_of(amounts: Iterable[Spend]) -> Spend:
     return reduce(Spend.plus, amounts, NOTHING)
 
 
-REPLY_TOKENS = 512
-"""Maximum number of tokens in a reply under a ceiling in tokens or USD, if `max_tokens` is not set."""
 UNCOUNTED_SHARE = 0.8
 """Until the endpoint has counted a prompt, `BYTES_PER_TOKEN` is multiplied by this factor, as a margin."""
 NOTHING, ONE_CALL, UNBOUNDED = Spend(), Spend(calls=1), Spend(math.inf, math.inf, math.inf)
@@ -60,14 +59,19 @@ class PlannedCall:
     prompt: str  # empty for a conversation
     model: str
     bytes: int  # of the prompt (`weight_of`), with the schema of the reply
-    reply: int = REPLY_TOKENS  # tokens
+    reply: int | None = None  # tokens; None: those of `limit_of`, which follows the model
+
+    @property
+    def reply_tokens(self) -> int:
+        """The most tokens of the reply."""
+        return self.reply or limit_of(self.model)
 
     def most(self, prices: Mapping[str, Price], sure: float = math.inf) -> Spend:
         """The most that the call takes; until a prompt was counted, the bytes beyond the ``sure`` ones get a margin."""
         per, size = bytes_per_token(self.model), self.bytes
         if per == BYTES_PER_TOKEN and size > sure:
             size = int(sure) + math.ceil((size - sure) / UNCOUNTED_SHARE)
-        return most_of(size, self.reply, per, price_of(self.model, prices) if prices else None)
+        return most_of(size, self.reply_tokens, per, price_of(self.model, prices) if prices else None)
 
 
 def spent_by(calls: Sequence[Call], prices: Mapping[str, Price]) -> Spend:

@@ -76,6 +76,8 @@ class Call(TypedDict):
     Tokens are null if the endpoint does not count them. ``seconds`` includes waiting and retries. ``attempts`` is the
     number of requests. ``model`` is the setting, and ``reported_model`` the name that the endpoint gave.
 
+    ``cached_tokens`` counts those of ``prompt_tokens`` that the endpoint had in its cache of prompts, if it says so.
+
     ``from_store`` is true if an earlier run made the call and paid for it. ``shared`` is true if an equal call was
     sent at the same time; the entry of that call has the tokens. ``reserved`` has further tokens that ceilings count,
     because the endpoint may charge for replies that were lost or came too late. A reply is lost if the request timed
@@ -97,6 +99,7 @@ class Call(TypedDict):
     outcome: str
     detail: NotRequired[str]
     number: NotRequired[int]
+    cached_tokens: NotRequired[int]
     left_out: NotRequired[LeftOut]
     from_store: NotRequired[bool]
     shared: NotRequired[bool]

@@ -16,10 +16,10 @@ from moot.nodes._models.call.around import instructing, marking
 from moot.nodes._models.chat_models import ModelChoice, missing_model_error, open_chat_model
 from moot.nodes._models.objects import identity_of, is_object
 from moot.nodes._models.parallel import start_chain
+from moot.nodes._models.reply_limits import REPLY_TOKENS
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._models.session import Session, current_budget, current_session
 from moot.nodes._models.speaker import Speaker
-from moot.nodes._models.spend import REPLY_TOKENS
 from moot.nodes._models.step_record import StepRecord
 from moot.nodes._models.stored_sources import StoredSource, open_stored_corpus
 from moot.nodes._records.entries import PERSON

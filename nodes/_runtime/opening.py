@@ -14,7 +14,7 @@ from moot.nodes._models.budget import SETTINGS
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._models.contexts import weight_of
 from moot.nodes._models.objects import retries_warning
-from moot.nodes._models.spend import REPLY_TOKENS, PlannedCall
+from moot.nodes._models.spend import PlannedCall
 from moot.nodes._models.structured import own_response_format
 from moot.nodes._records.entries import Task
 from moot.nodes._records.reducers import OPENING, overwrite
@@ -151,9 +151,7 @@ def smallest_call(
     values |= decision.values(known, settings) if decision.values else {}
     schema = json.dumps(own_response_format(decision.reply(task)))
     size = decision.around + sum(map(weight_of, (*fill(text, values), schema)))
-    return PlannedCall(
-        role, decision.prompt, choice.model, size, choice.max_tokens or settings.max_tokens or REPLY_TOKENS
-    )
+    return PlannedCall(role, decision.prompt, choice.model, size, choice.max_tokens or settings.max_tokens)
 
 
 async def open_all(needs: Needs, task: Task, run: NodeContext) -> None:

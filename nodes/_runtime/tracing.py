@@ -92,7 +92,8 @@ def with_costs(usage: dict[str, Any], price: Price | None) -> dict[str, Any]:
     """A call's token counts with their costs in USD, under the names that LangSmith sums; no costs without a price."""
     if price is None:
         return usage
-    read, written = costs_of(usage["input_tokens"], usage["output_tokens"], price)
+    cached = (usage.get("input_token_details") or {}).get("cache_read") or 0
+    read, written = costs_of(usage["input_tokens"], usage["output_tokens"], price, cached)
     return {**usage, "input_cost": read, "output_cost": written, "total_cost": read + written}
 
 

@@ -91,11 +91,12 @@ def vote_node(
             answers = answers_of(state["turns"])
             if {turn.get("outcome") for turn in answers} == {BUDGET_EXHAUSTED}:
                 raise WorldError("A ceiling was reached before any agent answered. Raise it.", kind=BUDGET_EXHAUSTED)
-            raise ReplyError(
-                "No agent gave a usable answer, so there is nothing to count. "
-                "Try another model, or another value of `structured_output`.",
-                common_outcome(answers),
-            )
+            outcome = common_outcome(answers)
+            last = next((call["detail"] for call in reversed(state.get("calls", [])) if call.get("detail")), "")
+            said = f" (the last reply: {last.rstrip('.')})" if last else ""
+            advice = "raise `max_tokens`" if outcome == "cut" else "another value of `structured_output`"
+            advice = f"Try another model, or {advice}."
+            raise ReplyError(f"No agent gave a usable answer, so there is nothing to count{said}. {advice}", outcome)
         weights = [weigh(v, run.settings) if v["group"] is not None else None for v in votes]
         votes = [v if w is None else {**v, "weight": w} for v, w in zip(votes, weights, strict=True)]
         won = majority(votes, [v.get("weight", 1.0) for v in votes], tie, contested)

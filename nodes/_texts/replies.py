@@ -10,6 +10,7 @@ length.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar, cast
@@ -18,6 +19,7 @@ from moot.core.redaction import redact
 from moot.nodes._records.entries import Task
 from moot.nodes._texts.answers import ABSTENTION, read_answer
 from moot.nodes._texts.thoughts import without_thoughts
+from moot.nodes._texts.wrapped import FINAL_LEAD, without_lead
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -40,6 +42,11 @@ class Reply(BaseModel):
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
         """Parses a text without JSON into objects of field values; none, unless a subclass accepts such texts."""
+        return []
+
+    @classmethod
+    def from_plain_text(cls, text: str) -> list[dict[str, Any]]:
+        """The same, for texts that are only accepted if no JSON was requested from the endpoint."""
         return []
 
 
@@ -65,7 +72,26 @@ class QueryReply(Reply):
     query: Text
 
 
-class AnswerReply(Reply):
+class PlainReply(Reply):
+    """A reply with an answer that may be given in plain words, as the prompts of papers request it."""
+
+    @classmethod
+    def from_plain_text(cls, text: str) -> list[dict[str, Any]]:
+        """Parses lines such as "Answer: B"; the whole text is the rationale, and a line "Confidence: 0.8" counts."""
+        lines = [PLAIN_MARKS.sub("", line).strip() for line in text.splitlines()]
+        answers = [without_lead(line, FINAL_LEAD).strip() for line in lines if FINAL_LEAD.match(line)]
+        sure = [found for line in lines if (found := CONFIDENCE.fullmatch(line))]
+        more = {"confidence": float(sure[-1][1]) / (100 if sure[-1][2] else 1)} if sure else {}
+        return [{"answer": answer, "rationale": text.strip(), "citations": [], **more} for answer in answers]
+
+
+PLAIN_MARKS = re.compile(r"^[\s>#*_-]+|[*_]+")
+"""Signs of Markdown around and in a line."""
+CONFIDENCE = re.compile(r"(?:my )?confidence(?: is|\s*[:=])\s*(\d{1,3}(?:\.\d{1,6})?)\s*(%)?\.?", re.IGNORECASE)
+"""The line of a plain reply that gives its confidence."""
+
+
+class AnswerReply(PlainReply):
     """An answer of the task with its reasons."""
 
     rationale: Text
@@ -125,8 +151,8 @@ def answer_reply(
     if not direct:
         return create_model("AnswerReply", __base__=AnswerReply, **fields)
     fields |= {"rationale": (Text, ...), "citations": (list[Quote], ...)}
-    # The base is `Reply`, because the fields of `AnswerReply` would come before ``answer``.
-    return cast(type[AnswerReply], create_model("AnswerReply", __base__=Reply, **fields))
+    # The base is not `AnswerReply`, because the fields of that class would come before ``answer``.
+    return cast(type[AnswerReply], create_model("AnswerReply", __base__=PlainReply, **fields))
 
 
 def answer_type(task: Task, *, may_abstain: bool = False) -> Any:

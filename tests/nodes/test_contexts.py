@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from moot.core.refusal_words import parse_refusal
 from moot.embedded.server import CONTEXT
 from moot.nodes._models.chat_models import EMBEDDED
 from moot.nodes._models.contexts import (
@@ -15,7 +16,6 @@ from moot.nodes._models.contexts import (
     count_prompt,
     forget_contexts,
     learn_from_refusal,
-    parse_refusal,
     reply_room,
     weight_of,
 )

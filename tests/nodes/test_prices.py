@@ -29,11 +29,21 @@ def _no_price_file(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("line", TABLE)
 def test_every_line_of_the_table_is_valid(line: str) -> None:
     entry: dict[str, Any] = json.loads(line)
-    assert set(entry) - {"note"} == {"model", "input", "output", "as_of", "source", "context", "context_source"}
+    assert set(entry) - {"note", "cached"} == {
+        "model",
+        "input",
+        "output",
+        "as_of",
+        "source",
+        "context",
+        "context_source",
+    }
     assert 0 < entry["input"] < entry["output"] < 100
     assert entry["source"].startswith("https://")
     datetime.strptime(entry["as_of"], "%Y-%m")
-    assert read_prices()[entry["model"]] == {"input": entry["input"], "output": entry["output"]}
+    amounts = {name: entry[name] for name in ("input", "output", "cached") if name in entry}
+    assert read_prices()[entry["model"]] == amounts
+    assert amounts.get("cached", 0) < entry["input"]
 
 
 def test_local_and_fake_models_have_an_unknown_price() -> None:
@@ -101,7 +111,7 @@ def test_a_users_file_overrides_the_table(tmp_path: Path, monkeypatch: pytest.Mo
     assert set(read_prices()) == shipped | {FAKE}
     assert cost_of([call(MINI, 1000, 200), call(FAKE, 10, 10)], read_prices()) == pytest.approx(0.0015)
     monkeypatch.delenv("MOOT_PRICES")
-    assert read_prices()[MINI] == {"input": 0.15, "output": 0.6}
+    assert read_prices()[MINI] == {"input": 0.15, "output": 0.6, "cached": 0.075}
 
 
 @pytest.mark.parametrize(
@@ -115,7 +125,7 @@ def test_a_users_file_overrides_the_table(tmp_path: Path, monkeypatch: pytest.Mo
         ('{"model": "openai:x", "input": null, "output": 1}', "input"),
         ('{"model": "openai:x", "input": 1}', "output"),
         ('{"model": "x", "input": 1, "output": 1}', "model"),
-        ('{"model": "openai:x", "input": 1, "output": 1, "cached": 1}', "cached"),
+        ('{"model": "openai:x", "input": 1, "output": 1, "cache_write": 1}', "cache_write"),
         ('["openai:x", 1, 1]', "object"),
         ('{"model": "openai:x", ', "JSON"),
         ('{"model": "openai:first", "input": 1, "output": 1}', "already"),

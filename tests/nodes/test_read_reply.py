@@ -124,8 +124,6 @@ def test_a_hostile_reply_is_refused_within_a_second(text: str) -> None:
         '{"rationale": " ", "citations": [], "answer": "SUPPORTS"}',
         '{"rationale": "So.", "answer": "SUPPORTS"}',
         '{"citations": [], "answer": "SUPPORTS"}',
-        '{"rationale": "So\nit is.", "citations": [], "answer": "SUPPORTS"}',  # an unescaped new line in a string
-        '{"rationale": "So\x00", "citations": [], "answer": "SUPPORTS"}',
         '{"rationale": "\\ud800", "citations": [], "answer": "SUPPORTS"}',  # half of a surrogate pair
         "{'rationale': 'So.', 'citations': [], 'answer': 'SUPPORTS'}",
         '{"result": {"answer": "SUPPORTS"}}',

@@ -8,7 +8,9 @@ from typing import cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from moot.core.errors import BudgetExhausted, Outcome, ReplyError
+from moot.nodes._models.call.fitting import own_limit
 from moot.nodes._models.call.request import Asker, Request, Way
+from moot.nodes._models.reply_limits import limit_of, note_thinking
 from moot.nodes._models.reply_parsing import text_of
 from moot.nodes._models.step_record import tokens_of
 from moot.prompts import as_data
@@ -18,7 +20,10 @@ LONGEST_ECHO = 2000
 
 
 def asking(below: Way, speaker: Asker) -> Way:
-    """A layer: the first usable reply of at most two; the second request says why the first reply was unusable."""
+    """A layer: the first usable reply of at most two; the second request says why the first reply was unusable.
+
+    If the first reply was cut off before it said anything, the second request is the first one with more room.
+    """
 
     async def ask_until_usable(request: Request) -> AIMessage:
         entry = request.entry
@@ -38,8 +43,14 @@ def asking(below: Way, speaker: Asker) -> Way:
             raise error
         if entry and not stored:
             await entry.keep_unusable(message, request.calls[-1])
+        second = replace(request, messages=[*request.messages, *second_request(message, problem)])
+        if request.calls[-1]["outcome"] == "cut" and not text_of(message).strip():
+            if own_limit(speaker.model):
+                raise error
+            note_thinking(speaker.model.name, request.calls[-1]["completion_tokens"] or 0)
+            second = replace(request, reply_tokens=limit_of(speaker.model.name))
         try:
-            message = await below(replace(request, messages=[*request.messages, *second_request(message, problem)]))
+            message = await below(second)
         except BudgetExhausted as exhausted:
             raise error from exhausted
         if problem := record_fault(speaker, request, message):
@@ -74,7 +85,8 @@ def record_fault(speaker: Asker, request: Request, message: AIMessage) -> str:
 def reply_error(speaker: Asker, request: Request, problem: str) -> ReplyError:
     """The error for an unusable reply, which is the reply of the request's last call."""
     kind = cast(Outcome, request.calls[-1]["outcome"])
-    return ReplyError(f"{speaker.model.name} gave no usable reply as {speaker.role}: {problem}.", kind)
+    advice = " Raise `max_tokens`." if kind == "cut" else ""
+    return ReplyError(f"{speaker.model.name} gave no usable reply as {speaker.role}: {problem}.{advice}", kind)
 
 
 def second_request(message: AIMessage, problem: str) -> Sequence[BaseMessage]:

@@ -22,7 +22,8 @@ from moot.nodes._models.contexts import (
     reply_room,
     weight_of,
 )
-from moot.nodes._models.spend import REPLY_TOKENS, PlannedCall
+from moot.nodes._models.reply_limits import REPLY_TOKENS, limit_of
+from moot.nodes._models.spend import PlannedCall
 from moot.nodes._records.entries import LeftOut
 from moot.nodes._texts.shorten import drop_elements, shorten
 
@@ -41,15 +42,17 @@ def fitting(below: Way, speaker: Asker) -> Way:
             room = speaker.budget.prompt_bytes(speaker.role, request.prompt, name)
             if room is not None:
                 room -= schema_bytes(request)
-            fitted = fit_messages(request.messages, model, speaker.role, speaker.context_tokens, request.ranks, room)
+            limit = fitted_limit(speaker, request)
+            fitted = fit_messages(
+                request.messages, model, speaker.role, speaker.context_tokens, request.ranks, room, limit
+            )
             speaker.set_not_shown(fitted.left_out)
             try:
-                message = await below(replace(request, messages=fitted.messages))
+                message = await below(replace(request, messages=fitted.messages, reply_tokens=limit))
             except UserError as error:
                 if error.kind != "too_long" or refusals == MOST_REFUSALS or fitted.size == before:
                     raise
-                longest = max_reply_tokens(model)
-                learn_from_refusal(name, model.endpoint.base_url, error.detail, fitted.size, longest)
+                learn_from_refusal(name, model.endpoint.base_url, error.detail, fitted.size, limit)
                 before = fitted.size
                 continue
             call = request.calls[-1]
@@ -65,8 +68,16 @@ def fitting(below: Way, speaker: Asker) -> Way:
 def planned_call(speaker: Asker, request: Request) -> PlannedCall:
     """A request as a call for the budget."""
     size = weight_of_all(request.messages) + schema_bytes(request)
-    reply = max_reply_tokens(speaker.model) or REPLY_TOKENS
+    reply = request.reply_tokens or reply_limit(speaker.model)
     return PlannedCall(speaker.role, request.prompt, speaker.model.name, size, reply)
+
+
+def fitted_limit(speaker: Asker, request: Request) -> int | None:
+    """The most tokens of a request's reply; without `max_tokens`, at most half of the context, if it is known."""
+    model = speaker.model
+    limit = request.reply_tokens or reply_limit(model)
+    context = context_of(model.name, model.endpoint.base_url, speaker.context_tokens)
+    return min(limit, context // 2) if limit and context and limit != own_limit(model) else limit
 
 
 def schema_bytes(request: Request) -> int:
@@ -83,10 +94,16 @@ class FittedMessages(NamedTuple):
     left_out: LeftOut | None = None  # None: nothing was left out
 
 
-def max_reply_tokens(model: ChatModel) -> int | None:
-    """The maximum number of tokens in a model's reply; None if not set."""
+def own_limit(model: ChatModel) -> int | None:
+    """The user's limit of a model's replies, in tokens; None if not set."""
     names = ("max_tokens", "max_output_tokens", "num_predict")
-    return next((most for name in names if (most := getattr(model.chat, name, None))), None)
+    found = next((most for name in names if (most := getattr(model.chat, name, None))), None)
+    return None if model.is_capped else found
+
+
+def reply_limit(model: ChatModel) -> int | None:
+    """The most tokens of a model's reply: the user's limit, under a ceiling `limit_of`; None without both."""
+    return limit_of(model.name) if model.is_capped else own_limit(model)
 
 
 def fit_messages(
@@ -96,12 +113,16 @@ def fit_messages(
     context_tokens: int | None = None,
     ranks: Mapping[str, int] | None = None,
     room: int | None = None,
+    limit: int | None = None,
 ) -> FittedMessages:
-    """Shortens the data of messages, never the instructions, to a context and to ``room`` bytes (`weight_of`)."""
+    """Shortens the data of messages, never the instructions, to a context and to ``room`` bytes (`weight_of`).
+
+    The reply may have ``limit`` tokens; None if nothing limits it.
+    """
     weight = weight_of_all(messages)
     context = context_of(model.name, model.endpoint.base_url, context_tokens)
     context = min(filter(None, (context, model.context)), default=None)
-    reply = reply_room(context, max_reply_tokens(model)) if context else max_reply_tokens(model) or REPLY_TOKENS
+    reply = reply_room(context, limit) if context else limit or REPLY_TOKENS
     per = bytes_per_token(model.name)
     most = int(CONTEXT_SHARE * (context - reply) * per) if context else weight
     # If the ceilings (``room``) are the tighter limit, every element of the data except the claim may be left out. A

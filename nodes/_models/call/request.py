@@ -59,6 +59,7 @@ class Request:
     calls: list[Call] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
     seeds: CallSeeds | None = None
+    reply_tokens: int | None = None  # the most of the reply; None: the client's own limit, if it has one
     entry: Entry | None = None  # in the store of replies; None: no store
     watches: tuple[Callable[[Attempt], Attempt], ...] = ()  # wrap each attempt
     # Called with an attempt's error before the next attempt; an error that it raises ends the call.

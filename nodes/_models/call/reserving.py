@@ -119,6 +119,6 @@ class Attempts:
 
 def mark_losses(calls: Sequence[Call], reservation: Reservation) -> None:
     """Notes in a call's record the tokens that were reserved for its lost replies, if any were lost."""
-    replies = reservation.losses * reservation.planned.reply
+    replies = reservation.losses * reservation.planned.reply_tokens
     for call in calls if reservation.losses else ():
         call["reserved"] = {"prompt_tokens": int(reservation.lost.tokens) - replies, "completion_tokens": replies}

@@ -30,7 +30,8 @@ def waiting(below: Way, speaker: Asker) -> Way:
         except MootError as error:
             error.where = error.where or speaker.record.place()
             call = call_record(speaker, None, started, error.attempts)
-            request.add_call({**call, "outcome": "failed", "detail": error.detail})
+            outcome = "refused" if error.kind == "refused" else "failed"
+            request.add_call({**call, "outcome": outcome, "detail": error.detail})
             raise
         call = call_record(speaker, message, started, attempts)
         request.add_call(call)
@@ -59,6 +60,9 @@ def call_record(speaker: Asker, message: AIMessage | None, started: float, attem
         "attempts": attempts,
         "outcome": "ok",
     }
+    cached = ((usage or {}).get("input_token_details") or {}).get("cache_read")
+    if type(cached) is int and cached > 0:
+        record["cached_tokens"] = cached
     if speaker.record.number:
         record["number"] = speaker.record.number
     return record
