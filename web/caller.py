@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Collection
 from contextvars import ContextVar
 from pathlib import PurePath
 from typing import Any
@@ -25,6 +26,8 @@ EVERYBODY = "everybody"
 """The user's name in every request to a server without `MOOT_USERS`."""
 current_user: ContextVar[str | None] = ContextVar("current_user", default=None)
 """The name of the current user; None on a server without `MOOT_USERS`. Users cannot see each other's debates."""
+readable_corpora: ContextVar[Collection[str] | None] = ContextVar("readable_corpora", default=None)
+"""The corpora that the current user may read; None for all."""
 TOO_LARGE = "too_large"
 """The kind of the error for a body that is too large; the response has status 413."""
 DISCARDED = 2**30
@@ -72,13 +75,14 @@ def check_auth() -> None:
 
     Raises:
         UserError: the server has an `Auth` object, but it does not protect the page's routes; or this is LangGraph's
-            server and `MOOT_USERS` is set.
+            server and `MOOT_USERS` or `MOOT_DATABASE` is set.
     """
-    if _config() and os.environ.get(USERS):
-        raise UserError(
-            f"{USERS} is set, but this server cannot separate users: start it with `moot service`.",
-            kind="invalid_environment",
-        )
+    for variable, lack in ((USERS, "cannot separate users"), (DATABASE, "stores debates on this machine")):
+        if _config() and os.environ.get(variable):
+            raise UserError(
+                f"{variable} is set, but this server {lack}: start it with `moot service`, or unset the variable.",
+                kind="invalid_environment",
+            )
     if not has_auth() or (_config().HTTP_CONFIG or {}).get("enable_custom_route_auth"):
         return
     raise UserError(

@@ -42,12 +42,20 @@ from moot.transcript.report.sources import marks_of
 from moot.transcript.report.summary import summarised
 from moot.web import claims, debates, table
 from moot.web.batches import routes as batches
-from moot.web.caller import USERS, body_of, caller_client, file_name, http_status, parse_json, public_text
+from moot.web.caller import (
+    USERS,
+    body_of,
+    caller_client,
+    file_name,
+    http_status,
+    parse_json,
+    public_text,
+    readable_corpora,
+)
 from moot.web.docs import PLACE, docs_page
 from moot.web.kept import LARGEST, Document, parse_document
 from moot.web.live_view import STEPS, debate_view
 from moot.web.login import LOG_IN, TOKEN
-from moot.web.service.quotas import readable_corpora
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -224,7 +232,8 @@ def _choices() -> dict[str, Any]:
     except the built-in one.
     ``usual`` is ``embedded`` if `moot config` or ``MOOT_MODEL`` names the built-in model, else empty.
     """
-    corpora = readable_corpora(known_corpora())
+    may_read = readable_corpora.get()
+    corpora = [name for name in known_corpora() if may_read is None or name in may_read]
     searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
     prices = read_prices()
     offered, lacks = _offered_model()

@@ -24,7 +24,6 @@ from moot.graphs._registry import INSTALLED, descriptions, graph_path, installed
 from moot.web.caller import USERS
 from moot.web.guard import is_known, lowercase_names
 from moot.web.login import MIN_TOKEN_LENGTH, TOKEN, read_token
-from moot.web.service.users import read_users
 
 STUDIO = "https://smith.langchain.com"
 ANYWHERE = ("0.0.0.0", "::")
@@ -110,19 +109,17 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, open_browser: boo
         )
 
 
-def check_token(host: str, *, users: bool = False) -> None:
+def check_token(host: str, more: str = "") -> None:
     """Checks that a server which other machines can reach requires a token.
 
     Args:
         host: the address that the server listens on.
-        users: whether a file of users is enough in place of the token.
+        more: another remedy, for the error's text.
 
     Raises:
-        UserError: the token is not valid; other machines can reach the server, and neither a token nor (with ``users``)
-            a file of users is set; or the file of users is needed and is not valid.
+        UserError: the token is not valid, or other machines can reach the server and there is none.
     """
-    if not read_token() and not is_local(host) and not (users and read_users()):
-        more = f"; or name users in {USERS}" * users
+    if not read_token() and not is_local(host):
         raise UserError(
             f"Other machines can reach a server at {host}, and spend with its API keys: set {TOKEN} to a token of at "
             f"least {MIN_TOKEN_LENGTH} characters, which callers must send{more}. Make one with: openssl rand -hex 32",

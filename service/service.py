@@ -15,10 +15,11 @@ from uuid import uuid4
 
 from moot.core.errors import UserError
 from moot.core.lazy import import_extra, imported
-from moot.web.caller import DATABASE
+from moot.service.config import DEFAULTS, environment, write_config
+from moot.service.stores import START_LOCK
+from moot.service.users import read_users
+from moot.web.caller import DATABASE, USERS
 from moot.web.serve import browser_url, check_free, check_installed, check_token, prepare
-from moot.web.service.config import DEFAULTS, environment, write_config
-from moot.web.service.stores import START_LOCK
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,8 @@ def run_service(host: str, port: int, at_once: int) -> None:
         WorldError: the database cannot be reached, or the disk is full or fails.
     """
     check_packages()
-    check_token(host, users=True)
+    if not read_users():
+        check_token(host, f"; or name users in {USERS}")
     check_free(host, port)
     os.environ.setdefault("LOG_LEVEL", DEFAULTS["LOG_LEVEL"])
     check_installed()
@@ -80,9 +82,9 @@ def check_auth_is_ours() -> None:
     Raises:
         UserError: Aegra uses another authentication, or none.
     """
-    if imported("aegra_api.core.auth_middleware").get_auth_instance() is not imported("moot.web.service.auth").auth:
+    if imported("aegra_api.core.auth_middleware").get_auth_instance() is not imported("moot.service.auth").auth:
         raise UserError(
-            "Aegra could not load moot.web.service.auth: users would see each other's threads. Aegra's log says why "
+            "Aegra could not load moot.service.auth: users would see each other's threads. Aegra's log says why "
             "(LOG_LEVEL=ERROR).",
             kind="invalid_environment",
         )

@@ -57,10 +57,11 @@ def write_config(folder: Path) -> Path:
             graphs[name] = {"path": f"./{name}.py:graph", "description": about}
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}).", kind="invalid_environment") from error
+    origins = sorted(lowercase_names("MOOT_ALLOWED_ORIGINS"))
     config: dict[str, Any] = {
         "graphs": graphs,
-        "http": {"app": "moot.web.app:app", "cors": {"allow_origins": sorted(lowercase_names("MOOT_ALLOWED_ORIGINS"))}},
-        "auth": {"path": "moot.web.service.auth:auth"},
+        "http": {"app": "moot.service.app:app", "cors": {"allow_origins": origins}},
+        "auth": {"path": "moot.service.auth:auth"},
         # A restarted debate finds its replies in the store, so frequent checkpoints would be wasted.
         "checkpointer": {"durability": "exit", "ttl": {"strategy": "delete", "default_ttl": THREAD_MINUTES}},
     }

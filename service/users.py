@@ -92,6 +92,9 @@ class Users:
             return None
         return name if hmac.compare_digest(signature.encode(), self._signature(name, int(until)).encode()) else None
 
+    def end_session(self, cookie: str) -> None:
+        """Does nothing: the browser forgets the cookie. Any process accepts it until it expires."""
+
     def _signature(self, name: str, until: int) -> str:
         key = self.by_name[name].token_sha256.encode()
         return hmac.new(key, f"moot session {name} {until}".encode(), "sha256").hexdigest()
