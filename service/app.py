@@ -30,11 +30,7 @@ class Accounts(Users):
 
 
 def read_callers() -> Callers | None:
-    """The users that ``MOOT_USERS`` names, or the callers of ``MOOT_TOKEN``; None without both variables.
-
-    Raises:
-        UserError: both variables are set, or one of them is not valid.
-    """
+    """The users that ``MOOT_USERS`` names, or the callers of ``MOOT_TOKEN``; None without both variables."""
     users, everybody = read_users(), callers_with_token()
     if users and everybody:
         raise UserError(f"{TOKEN} and {USERS} are both set: unset one of them.", kind="invalid_environment")

@@ -46,12 +46,6 @@ async def check_prices(body: Any, client: LangGraphClient) -> None:
 
     If a new debate has no model in its settings, the model of MOOT_MODEL is checked.
 
-    Args:
-        body: the request's body; its settings are valid.
-        client: sends requests as the caller.
-
-    Raises:
-        UserError: a model has no price, or the file of prices cannot be read.
     """
     if not isinstance(body, Mapping):
         return
@@ -99,8 +93,6 @@ def check_corpora(body: Any, user: User) -> None:
 
     Values are checked, because a resumed debate reads its settings from its state, and a `Send` can name a source.
 
-    Raises:
-        UserError: the user may not read one of these corpora.
     """
     if user.corpora is None:
         return
@@ -171,11 +163,7 @@ class Quotas:
         return await self.app(scope, receive, send if counted is None else uncount_if_refused(counted, send))
 
     async def _summarise(self, person: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request for a summary on, which runs within a reservation.
-
-        Raises:
-            UserError, WorldError: as `reserved_ceilings`.
-        """
+        """Passes a request for a summary on, which runs within a reservation."""
         async with reserved_ceilings(f"summary {uuid4().hex}", person, {}) as reserved:
             with debates_within(reserved) if reserved else nullcontext():
                 await self.app(scope, receive, send)

@@ -35,12 +35,7 @@ class StartLock:
         self._connection: Any = None
 
     def begin(self, url: str) -> None:
-        """Waits until no other process is starting, and takes the lock. Blocking.
-
-        Raises:
-            UserError: the package ``psycopg`` is not installed.
-            WorldError: the database cannot be reached, or its address is not valid.
-        """
+        """Waits until no other process is starting, and takes the lock. Blocking."""
         psycopg = queue_module("psycopg")
         try:
             self._connection = psycopg.connect(url, connect_timeout=10, autocommit=True, application_name="moot start")
@@ -65,11 +60,7 @@ START_LOCK = StartLock()
 
 @asynccontextmanager
 async def shared_stores() -> AsyncIterator[None]:
-    """Context manager: inside it, this process stores its debates in the database that ``MOOT_DATABASE`` names.
-
-    Raises:
-        UserError, WorldError: the database cannot be used, or its tables are from another version.
-    """
+    """Context manager: inside it, this process stores its debates in the database that ``MOOT_DATABASE`` names."""
     url = os.environ[DATABASE]
     with closing(Postgres(url)) as postgres:
         await asyncio.to_thread(postgres.prepare, 30.0)

@@ -66,12 +66,7 @@ class Usage:
     reserved_usd: float  # what running debates may spend
 
     def check(self, user: User) -> None:
-        """Checks that the user may spend more.
-
-        Raises:
-            UserError: the quota of tokens or USD is used up or reserved, or the user has a quota in USD and a cost is
-                not known.
-        """
+        """Checks that the user may spend more."""
         if user.usd_a_day is not None and self.unpriced:
             raise UserError(
                 f"You may spend ${user.usd_a_day:,.2f} in 24 hours, and the cost of {self.unpriced} of your debates is "
@@ -89,20 +84,12 @@ class Usage:
 
 
 def quota_error(used: str) -> UserError:
-    """The error for a user who has used up a quota.
-
-    Args:
-        used: what the user has used and may use, as the end of a sentence that begins with "You".
-    """
+    """The error for a user who has used up a quota."""
     return UserError(f"You {used}. Ask the administrator of this server for more.", kind="quota")
 
 
 def usage(person: str) -> Usage:
-    """A user's usage. Blocking.
-
-    Raises:
-        UserError, WorldError: the database cannot be used.
-    """
+    """A user's usage. Blocking."""
     return open_store().do(lambda connection: usage_of(connection, person), is_lookup=True)
 
 
@@ -123,15 +110,7 @@ def describe_usage(person: str) -> str:
 
 
 def count_debate(person: str, user: User) -> int:
-    """Adds a debate to the user's count of debates, before the debate starts. Blocking.
-
-    Returns:
-        The id with which `uncount_debate` removes the debate from the count.
-
-    Raises:
-        UserError: the quota of debates is used up, or as `Usage.check`.
-        WorldError: the database cannot be used.
-    """
+    """Adds a debate to the user's count, before the debate starts; returns the id for `uncount_debate`. Blocking."""
 
     def count(connection: Connection) -> int:
         connection.execute(LOCK, {"person": person})
@@ -152,20 +131,7 @@ def uncount_debate(id: int) -> None:
 
 @asynccontextmanager
 async def reserved_ceilings(key: str, person: str | None, settings: Mapping[str, Any]) -> AsyncIterator[Budget | None]:
-    """Context manager: inside it, a part of a user's quotas of tokens and USD is reserved.
-
-    Args:
-        key: the name of the reservation. A reservation with the same name is replaced.
-        person: the user; None on a server without users.
-        settings: the settings of the debate, whose ``budget`` and ``max_cost`` are reserved, if they are set.
-
-    Yields:
-        A budget of the reserved amounts; None if the user has no such quotas.
-
-    Raises:
-        UserError: the quotas are used up or reserved, or there is no such user.
-        WorldError: the database cannot be used.
-    """
+    """Context manager: inside it, a part of a user's quotas of tokens and USD is reserved."""
     user = await asyncio.to_thread(_user, person) if person else None
     if person is None or user is None or (user.tokens_a_day is None and user.usd_a_day is None):
         yield None
@@ -192,8 +158,6 @@ def reserve(key: str, person: str, user: User, settings: Mapping[str, Any]) -> S
 
     Blocking. The arguments are those of `reserved_ceilings`, and the user's quotas.
 
-    Raises:
-        UserError, WorldError: as `reserved_ceilings`.
     """
 
     def take(connection: Connection) -> Spend:
@@ -212,14 +176,7 @@ def reserve(key: str, person: str, user: User, settings: Mapping[str, Any]) -> S
 
 
 def part_of(quota: float | None, used: float, wanted: Any, least: float) -> float:
-    """The part of a quota that a debate reserves, at most what is left; without a bound if there is no quota.
-
-    Args:
-        quota: the user's quota for 24 hours.
-        used: the amount that is used or reserved.
-        wanted: the debate's own ceiling; without a positive number, the part is a tenth, but at least ``least``.
-        least: see ``wanted``.
-    """
+    """The part of a quota that a debate reserves, at most what is left; without a bound if there is no quota."""
     if quota is None:
         return math.inf
     is_named = isinstance(wanted, int | float) and wanted > 0

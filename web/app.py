@@ -49,10 +49,6 @@ async def record_debates(stores: Stores) -> AsyncIterator[None]:
     files that it creates are private. Before recording starts, it checks the environment, starts the requested
     telemetry and imports the debate systems.
 
-    Raises:
-        UserError: an environment variable or ``langgraph.json`` is not valid, a package is missing, or the tables of
-            the database are from another version of moot.
-        WorldError: the database cannot be reached.
     """
     check_auth()
     check_mount_prefix()
@@ -124,14 +120,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
 def make_app(
     *, login: Middleware, limits: Iterable[Any] = (), stores: Stores = nullcontext, lifespan: Any = lifespan
 ) -> FastAPI:
-    """The application, with the middleware in the order in which requests pass through it.
-
-    Args:
-        login: the middleware that identifies the caller.
-        limits: the middleware that limits what callers may start.
-        stores: see `Stores`.
-        lifespan: the application's lifespan, which contains that of this module.
-    """
+    """The application, with the middleware in the order in which requests pass through it."""
     checks = [*map(Middleware, (Bounds, Metrics, Checks, IdempotencyKeys, *limits, Docs, Tools))]
     app = FastAPI(
         title="moot",

@@ -5,21 +5,18 @@ These routes do not find claims. For that, the page calls the graph `find_claims
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import asdict
-from pathlib import Path, PurePath
-from tempfile import TemporaryDirectory
+from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
 from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
 from moot.nodes._claims.places import sentences_in
 from moot.nodes._claims.reading import read_article, read_article_file
-from moot.nodes._claims.state import ClaimsInput
 from moot.nodes._claims.steps import check_text
 from moot.retrievers._documents.fetch import is_url
 from moot.transcript.claims import claims_csv
-from moot.web.caller import body_of, file_name, parse_json
+from moot.web.caller import READING, body_of, parse_json, read_upload
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -30,8 +27,6 @@ LARGEST_TABLE = 8 * 2**20
 """Maximum size of a table of claims, in bytes."""
 MOST_ROWS = 5000
 """Maximum number of rows of a table of claims."""
-_reading = asyncio.Semaphore(2)
-"""Limits how many documents are read at the same time, because most kinds are read in a new process."""
 
 
 async def read_text(request: Request) -> Any:
@@ -42,13 +37,10 @@ async def read_text(request: Request) -> Any:
     url = request.query_params.get("url", "").strip()
     if url and not is_url(url):
         raise UserError(f"{url[:200]} is not an address that begins with http:// or https://.", kind="bad_request")
-    content = b"" if url else await body_of(request, LARGEST_FILE)
-    async with _reading:
-        return (
-            await run_in_threadpool(read_article, url)
-            if url
-            else await run_in_threadpool(_read_uploaded_article, file_name(request), content)
-        )
+    if not url:
+        return await read_upload(request, LARGEST_FILE, read_article_file)
+    async with READING:
+        return await run_in_threadpool(read_article, url)
 
 
 async def list_sentences(request: Request) -> Any:
@@ -64,13 +56,6 @@ async def list_sentences(request: Request) -> Any:
     return {
         "claims": [{"id": f"c{n}", "claim": " ".join(one["quote"].split()), **one} for n, one in enumerate(places, 1)]
     }
-
-
-def _read_uploaded_article(name: str, content: bytes) -> ClaimsInput:
-    with TemporaryDirectory(prefix="moot-file-") as folder:
-        file = Path(folder) / f"file{PurePath(name).suffix}"
-        file.write_bytes(content)
-        return read_article_file(file, name)
 
 
 async def claims_as_csv(request: Request) -> Response:
@@ -102,19 +87,15 @@ async def read_rows(request: Request) -> Any:
 
     The body is the file. The query has the file's ``name``.
     """
-    content = await body_of(request, LARGEST_TABLE)
-    return await run_in_threadpool(_read_rows, file_name(request), content)
+    return await read_upload(request, LARGEST_TABLE, _read_rows, usual=".csv")
 
 
-def _read_rows(name: str, content: bytes) -> dict[str, Any]:
-    with TemporaryDirectory(prefix="moot-claims-") as folder:
-        path = Path(folder) / f"claims{PurePath(name).suffix or '.csv'}"
-        path.write_bytes(content)
-        file = ClaimsFile(path)
-        rows = [_row_record(row) for _, row in zip(range(MOST_ROWS + 1), file, strict=False)]
-        if len(rows) > MOST_ROWS:
-            raise UserError(f"{name} has more than {MOST_ROWS:,} rows. Use: moot batch {name}", kind="invalid_file")
-        return {"rows": rows, "ignored": list(file.ignored)}
+def _read_rows(path: Path, name: str) -> dict[str, Any]:
+    file = ClaimsFile(path)
+    rows = [_row_record(row) for _, row in zip(range(MOST_ROWS + 1), file, strict=False)]
+    if len(rows) > MOST_ROWS:
+        raise UserError(f"{name} has more than {MOST_ROWS:,} rows. Use: moot batch {name}", kind="invalid_file")
+    return {"rows": rows, "ignored": list(file.ignored)}
 
 
 def _row_record(row: Any) -> dict[str, Any]:

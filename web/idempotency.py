@@ -74,14 +74,6 @@ def take(key: str, fingerprint: str, thread: str, over: str | None) -> KeyState:
 
     The key of an equal request is free again if its run is over, or if no run was started for it for a minute.
 
-    Args:
-        key: the key, as in the store.
-        fingerprint: the request's fingerprint.
-        thread: the thread for the request's debate.
-        over: the key's run, if it is known to be over without a result; otherwise None.
-
-    Raises:
-        UserError, WorldError: the store cannot be used.
     """
     store = open_store()
 
@@ -94,9 +86,9 @@ def take(key: str, fingerprint: str, thread: str, over: str | None) -> KeyState:
             if found.fingerprint != fingerprint or not is_free:
                 return found
             connection.execute(delete(keys).where(keys.c.key == key))
-        values = {"fingerprint": fingerprint, "thread": thread, "run": None, "taken": time.time()}
-        connection.execute(insert(keys).values(key=key, **values))
-        return KeyState(**values, is_ours=True)
+        ours = KeyState(fingerprint, thread, None, time.time(), is_ours=True)
+        connection.execute(insert(keys).values(key=key, fingerprint=fingerprint, thread=thread, taken=ours.taken))
+        return ours
 
     return store.do(job, is_lookup=True)
 
@@ -154,12 +146,7 @@ class IdempotencyKeys:
 
 
 async def place_of(state: KeyState, row: Run | None, client: LangGraphClient) -> tuple[str, str] | None:
-    """The thread and the run of a key's debate that requests can join; None if the debate is over without a result.
-
-    Raises:
-        UserError: another server with this ``MOOT_HOME`` runs the debate.
-        WorldError: the server could not look up the run.
-    """
+    """The thread and the run of a key's debate that requests can join; None if the debate is over without a result."""
     last, first = row.served if row else None, (state.thread, state.run or "")
     if row is not None and row.status in RESUMABLE:
         for place in {first, last or first}:
@@ -253,11 +240,7 @@ def other_server_error() -> UserError:
 
 
 def parse_body(key: str, content: bytes) -> dict[str, Any]:
-    """Parses the body of a request with an idempotency key.
-
-    Raises:
-        UserError: the key is not valid, or the body or its ``input`` is not an object.
-    """
+    """Parses the body of a request with an idempotency key."""
     if not KEY.fullmatch(key):
         raise UserError("An Idempotency-Key has 1 to 200 visible ASCII characters.", kind="bad_request")
     body = json.loads(content or "null")
@@ -269,11 +252,7 @@ def parse_body(key: str, content: bytes) -> dict[str, Any]:
 
 
 async def request_fingerprint(body: Mapping[str, Any], client: LangGraphClient) -> str:
-    """The fingerprint of the requested debate, for comparison with the table.
-
-    Raises:
-        UserError: the request names neither a debate system nor an assistant of one, or the settings are not valid.
-    """
+    """The fingerprint of the requested debate, for comparison with the table."""
     named = body.get("assistant_id")
     graph, own = await graph_and_settings(named, client) if isinstance(named, str) else ("", {})
     if graph not in graph_names():
@@ -295,17 +274,7 @@ async def run_of_key(key: str) -> Run | None:
 
 
 async def stored_response(row: Run, how: str, client: LangGraphClient) -> Response:
-    """The response for a finished or waiting debate, in the form that the route returns.
-
-    Args:
-        row: the debate.
-        how: the suffix of the route, see `JOINED`.
-        client: sends requests as the caller.
-
-    Raises:
-        UserError: the debate runs on another server, was deleted, or has no readable document.
-        WorldError: the server or its database could not look up the debate.
-    """
+    """The response for a finished or waiting debate, in the form that the route returns."""
     if row.status == "running":
         raise other_server_error()
     thread, run = row.served or ("", "")

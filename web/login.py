@@ -64,14 +64,7 @@ HEADERS = {
 
 
 def read_token(variable: str = TOKEN) -> str:
-    """The token in an environment variable; empty if the variable is not set or blank.
-
-    Args:
-        variable: the variable's name; by default ``MOOT_TOKEN``.
-
-    Raises:
-        UserError: the token is too short, or contains a character that is not visible ASCII.
-    """
+    """The token in an environment variable; empty if the variable is not set or blank."""
     token = os.environ.get(variable, "").strip()
     if token and len(token) < MIN_TOKEN_LENGTH:
         raise UserError(
@@ -166,23 +159,18 @@ class Everybody:
         self._sessions = Sessions()
 
     def user_of_token(self, token: bytes) -> str | None:
-        """As `Callers.user_of_token`."""
         return EVERYBODY if hmac.compare_digest(token, self._token) else None
 
     def session_cookie(self, name: str, seconds: int) -> str:
-        """As `Callers.session_cookie`. All sessions last `SESSION_SECONDS`."""
         return self._sessions.begin()
 
     def user_of_session(self, cookie: str) -> str | None:
-        """As `Callers.user_of_session`."""
         return EVERYBODY if self._sessions.is_valid(cookie) else None
 
     def end_session(self, cookie: str) -> None:
-        """As `Callers.end_session`."""
         self._sessions.end(cookie)
 
     def about(self, name: str) -> str:
-        """As `Callers.about`."""
         return ""
 
 
@@ -197,12 +185,6 @@ class Login:
 
     `PUBLIC_PATHS`, the log-in page and CORS preflights need no token.
 
-    Args:
-        app: the application behind it.
-        read_callers: reads from the environment who may use the server; None if everybody may, without a token.
-
-    Raises:
-        UserError: a token is not valid; or as ``read_callers``.
     """
 
     def __init__(self, app: ASGIApp, read_callers: Callable[[], Callers | None] = callers_with_token) -> None:
@@ -326,15 +308,7 @@ def refusal_response(connection: HTTPConnection, path: str, method: str, status:
 def log_in_page(
     *, fault: str = "", then: str = "", is_logged_in: bool = False, about: str = "", status: int = 200
 ) -> Response:
-    """The log-in page. A logged-in browser gets the form for logging out in place of the form for logging in.
-
-    Args:
-        fault: why the log-in was refused; empty if it was not refused.
-        then: the path to which the browser is redirected after the log-in.
-        is_logged_in: whether the browser is logged in.
-        about: a text about the logged-in user; empty for no text.
-        status: the response's HTTP status.
-    """
+    """The log-in page. A logged-in browser gets the form for logging out in place of the form for logging in."""
     note = f"<p>{escape(about)}</p>" if about else ""
     error_text = f'<p class="bad" role="alert">{escape(fault)}</p>' if fault else ""
     form = LOG_OUT_FORM if is_logged_in else LOG_IN_FORM.format(then=escape(then if NEXT.fullmatch(then) else "/moot"))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import cache
 from html import escape
 from importlib.resources import files
-from pathlib import Path, PurePath
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from moot.core.callers import CALLED_MODELS, names_in_variable
@@ -46,10 +43,10 @@ from moot.web.caller import (
     USERS,
     body_of,
     caller_client,
-    file_name,
     http_status,
     parse_json,
     public_text,
+    read_upload,
     readable_corpora,
 )
 from moot.web.docs import PLACE, docs_page
@@ -76,8 +73,6 @@ HEADERS = {
 }
 LARGEST_FILE = 64 * 2**20
 """Maximum size of a file of evidence, in bytes."""
-_reading = asyncio.Semaphore(2)
-"""At most two files are read at the same time, because most kinds of files need a new process each."""
 THREAD_ID_LENGTH = 36
 """Length of a thread's id, in characters."""
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "json": "application/json"}
@@ -342,17 +337,7 @@ def _import_document(content: bytes) -> str:
 
 async def texts_in_file(request: Request) -> Any:
     """A file's texts in the form of the input ``given``. The body is the file; ``name`` in the query is its name."""
-    name = file_name(request)
-    content = await body_of(request, LARGEST_FILE)
-    async with _reading:
-        return await run_in_threadpool(_texts_in_file, name, content)
-
-
-def _texts_in_file(name: str, content: bytes) -> Any:
-    with TemporaryDirectory(prefix="moot-file-") as folder:
-        file = Path(folder) / f"file{PurePath(name).suffix}"
-        file.write_bytes(content)
-        return read_given_file(file, name)
+    return await read_upload(request, LARGEST_FILE, read_given_file)
 
 
 async def convert_evidence(request: Request) -> Any:
@@ -381,9 +366,6 @@ async def _find_document(request: Request) -> dict[str, Any]:
     ``placed`` is None if the server does not have the thread. If the debate is not in the table, the fields of
     `table.status_and_action` are missing.
 
-    Raises:
-        UserError: there is no such debate or thread, or the debate has no document yet.
-        WorldError: the server could not look up the debate's thread or run.
     """
     id, client = request.path_params["id"], caller_client(request.scope)
     if len(id) == THREAD_ID_LENGTH and not await table.thread_exists(id, client):  # so that the server checks the owner
@@ -416,8 +398,6 @@ def describe_document(document: Document, *, has_ended: bool) -> dict[str, Any]:
 
     ``caveats`` are warnings shown with the verdict; ``warnings`` are the others. ``end`` is None unless ``has_ended``.
 
-    Raises:
-        UserError: this version does not know the debate's graph or settings, or its parts are inconsistent.
     """
     with checked_parts():
         sections = [asdict(section) for section in round_sections(document)]

@@ -71,10 +71,12 @@ def test_a_key_belongs_to_one_request_until_it_is_free(store: Store) -> None:
 
 
 def test_a_key_can_be_used_again_once_its_debate_is_deleted_or_pruned(store: Store) -> None:
-    for number, remove in enumerate((lambda id: store.delete(id), lambda _: store.prune(-1))):
-        key = f"key {number}"
-        started = store.begin("rag", {"claim": f"It rains {number}."}, {}, idempotency_key=key)
+    for key in ("deleted", "pruned"):
+        started = store.begin("rag", {"claim": f"It is {key}."}, {}, idempotency_key=key)
         assert take(key, "print", "one", None).is_ours
         store.end(started.id, "interrupted")
-        remove(started.id)
+        if key == "deleted":
+            store.delete(started.id)
+        else:
+            store.prune(-1)
         assert take(key, "other", "two", None).is_ours
