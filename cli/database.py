@@ -49,7 +49,7 @@ def using_database(url: str | None) -> Iterator[None]:
     from moot.core.postgres.connection import Postgres
     from moot.core.postgres.store import PostgresStore
     from moot.web import debates
-    from moot.web.service.documents import Documents
+    from moot.web.documents import Documents
 
     with closing(Postgres(url, patience=0)) as postgres, closing(PostgresStore(postgres)) as store:
         postgres.check()

@@ -359,8 +359,8 @@ def service_command(
     They share the debates in Postgres (MOOT_DATABASE) and the run queue in Redis.
     """
     from moot.cli.signals import end_now
-    from moot.web.service.config import write_config
-    from moot.web.service.service import run_service
+    from moot.service.config import write_config
+    from moot.service.service import run_service
 
     if config:
         print(write_config(config))  # noqa: T201

@@ -45,7 +45,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S", bound="Store")
 
-VERSION = 3
+VERSION = 4
 """The version of the tables in the file; files of other versions are refused."""
 APPLICATION = 0x6D6F6F74
 """The application id in SQLite's header: "moot"."""
@@ -96,6 +96,16 @@ replies = sa.Table(
         for name in ("tokens", "usd", "calls")
     ),
     sa.Column("created", sa.Float(53), nullable=False),
+)
+
+keys = sa.Table(
+    "idempotency_keys",
+    tables,
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("fingerprint", sa.Text, nullable=False),
+    sa.Column("thread", sa.Text, nullable=False),
+    sa.Column("run", sa.Text),
+    sa.Column("taken", sa.Float(53), nullable=False),
 )
 
 
@@ -456,7 +466,13 @@ class Store:
     def _delete(self, connection: sa.Connection, id: str, *, only_replies: bool) -> None:
         connection.execute(sa.delete(replies).where(replies.c.run == id))
         if not only_replies:
-            connection.execute(sa.delete(runs).where(runs.c.id == id))
+            self._delete_runs(connection, runs.c.id == id)
+
+    def _delete_runs(self, connection: sa.Connection, which: sa.ColumnElement[bool]) -> None:
+        """Removes runs, whose idempotency keys can then be used again."""
+        used = sa.select(runs.c.idempotency_key).where(which)
+        connection.execute(sa.delete(keys).where(keys.c.key.in_(used)))
+        connection.execute(sa.delete(runs).where(which))
 
     @transaction
     def prune(self, connection: sa.Connection, days: float = DAYS) -> int:
@@ -472,7 +488,7 @@ class Store:
         old = [row for row in connection.execute(query) if self._status(row, is_alive) != "running"]
         for some in _in_parts([row.id for row in old]):
             connection.execute(sa.delete(replies).where(replies.c.run.in_(some)))
-            connection.execute(sa.delete(runs).where(runs.c.id.in_(some), runs.c.document.is_(None)))
+            self._delete_runs(connection, runs.c.id.in_(some) & runs.c.document.is_(None))
         return len(old)
 
     # --- replies ------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ WORKERS = ("moot.cli.batch.worker", "moot.cli.queue.child")
 COMMAND_MODULES = (
     "cli.main cli.verify cli.asking cli.beside cli.resuming cli.tables cli.batch.batch graphs.tool_mad graphs.presets"
 )
-WEB_MODULES = "serve pages threads mcp idempotency checks guard metrics service.stores service.quotas"
+WEB_MODULES = "serve pages threads mcp idempotency checks guard metrics"
 WEB_LIBRARIES = (
     "anyio._backends._asyncio blockbuster cloudpickle croniter fastapi grpc.aio grpc_health.v1.health_pb2 grpc_tools "
     "httpcore jsonschema_rs langchain.agents langgraph.checkpoint.memory langgraph.store.memory langgraph_cli.cli "

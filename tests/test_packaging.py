@@ -19,7 +19,19 @@ from packaging.utils import canonicalize_name
 from tests.conftest import StartStub
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("cli", "core", "embedded", "evals", "graphs", "nodes", "prompts", "retrievers", "transcript", "web")
+FOLDERS = (
+    "cli",
+    "core",
+    "embedded",
+    "evals",
+    "graphs",
+    "nodes",
+    "prompts",
+    "retrievers",
+    "service",
+    "transcript",
+    "web",
+)
 HEAVY = {"chromadb", "sentence-transformers", "torch", "transformers"}
 
 IMPORT_ALL = """

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import traceback
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from typing import Any
 
 from fastapi import FastAPI
 from moot.core.callers import serving_callers
@@ -22,7 +23,7 @@ from moot.nodes._models.replies import current_use
 from moot.nodes._models.session import current_recorder, report_to
 from moot.web.batches.running import BATCHES
 from moot.web.bounds import Bounds, read_limit
-from moot.web.caller import DATABASE, check_auth, has_users
+from moot.web.caller import check_auth, has_users
 from moot.web.cancelling import patch_cancellation
 from moot.web.checks import Checks, check_maxima_names
 from moot.web.docs import Docs
@@ -32,25 +33,22 @@ from moot.web.login import Login, read_token
 from moot.web.mcp import Tools
 from moot.web.metrics import Metrics, begin_server_telemetry
 from moot.web.pages import ROUTES
-from moot.web.service.quotas import Quotas
-from moot.web.service.stores import START_LOCK, shared_stores
 from moot.web.table import TABLE
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+Stores = Callable[[], AbstractAsyncContextManager[Any]]
+"""A context inside which the process uses other stores than the files of this machine."""
+
 
 @asynccontextmanager
-async def record_debates() -> AsyncIterator[None]:
-    """Context manager: inside it, `TABLE` records the row and the document of every debate of this process.
+async def record_debates(stores: Stores) -> AsyncIterator[None]:
+    """Context manager: inside it, and inside ``stores``, `TABLE` records the row and the document of every debate.
 
     Inside it, the process is a server, whose callers may name only what its operator lists (`serving_callers`). All
     files that it creates are private. Before recording starts, it checks the environment, starts the requested
     telemetry and imports the debate systems.
 
-    Raises:
-        UserError: an environment variable or ``langgraph.json`` is not valid, a package is missing, or the tables of
-            the database are from another version of moot.
-        WorldError: the database cannot be reached.
     """
     check_auth()
     check_mount_prefix()
@@ -64,8 +62,7 @@ async def record_debates() -> AsyncIterator[None]:
         stack.enter_context(serving_callers(usual, any_model=not (read_token() or has_users())))
         read_limit()  # raises an error if MOOT_MAX_BODY_MIB is not valid
         await asyncio.to_thread(check_maxima_names)
-        if os.environ.get(DATABASE):
-            await stack.enter_async_context(shared_stores(os.environ[DATABASE]))
+        await stack.enter_async_context(stores())
         with report_to(TABLE):
             yield
 
@@ -77,8 +74,8 @@ class DebateRecording:
     debates. It leaves `lifespan` before it stops the workers.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, stores: Stores) -> None:
+        self.app, self.stores = app, stores
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes requests on; starts recording when the server starts, and ends it when the server stops.
@@ -89,7 +86,7 @@ class DebateRecording:
             return await self.app(scope, receive, send)
         async with AsyncExitStack() as stack:
             try:
-                await stack.enter_async_context(record_debates())
+                await stack.enter_async_context(record_debates(self.stores))
             except Exception as error:
                 message = error.detail if isinstance(error, MootError) else traceback.format_exc()
                 await receive()
@@ -99,17 +96,16 @@ class DebateRecording:
 
 
 @asynccontextmanager
-async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Context manager: starts the background work of the page, and ends it when the server stops.
 
     If the server skips the middleware `DebateRecording`, this context manager also enters `record_debates`. If
     `moot serve` started the server, it also calls `restore`. The errors of `record_debates` and
     `restore` are raised.
     """
-    START_LOCK.end()
     async with AsyncExitStack() as stack:
         if current_recorder() is not TABLE:  # LangGraph's server skips our middleware under a mount prefix
-            await stack.enter_async_context(record_debates())
+            await stack.enter_async_context(record_debates(app.state.stores))
         if os.environ.get("LANGGRAPH_CHECKPOINTER"):  # set by `moot serve`
             from moot.web.threads import prune_daily, restore
 
@@ -121,14 +117,23 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await BATCHES.close()
 
 
-MIDDLEWARE = (DebateRecording, Guard, Login, Bounds, Metrics, Checks, IdempotencyKeys, Quotas, Docs, Tools)
-app = FastAPI(
-    title="moot",
-    routes=[*ROUTES],
-    middleware=[Middleware(one) for one in MIDDLEWARE],
-    lifespan=lifespan,
-    docs_url=None,
-    redoc_url=None,
-    telemetry={"tracing": False, "metrics": False, "logs": False},  # FastAPI's telemetry would contain users' texts
-)
+def make_app(
+    *, login: Middleware, limits: Iterable[Any] = (), stores: Stores = nullcontext, lifespan: Any = lifespan
+) -> FastAPI:
+    """The application, with the middleware in the order in which requests pass through it."""
+    checks = [*map(Middleware, (Bounds, Metrics, Checks, IdempotencyKeys, *limits, Docs, Tools))]
+    app = FastAPI(
+        title="moot",
+        routes=[*ROUTES],
+        middleware=[Middleware(DebateRecording, stores=stores), Middleware(Guard), login, *checks],
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # FastAPI's telemetry would contain users' texts
+    )
+    app.state.stores = stores
+    return app
+
+
+app = make_app(login=Middleware(Login))
 patch_cancellation()

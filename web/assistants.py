@@ -19,14 +19,7 @@ NAMESPACE = UUID("6f0c2b1e-2a63-4d0e-9d0b-7c1f5b7a4e19")
 
 
 def create_assistants(url: str) -> dict[str, str]:
-    """Creates or updates an assistant for every preset that sets no task.
-
-    Returns:
-        Maps the name of each of these presets to ``created``, ``updated`` or ``unchanged``.
-
-    Raises:
-        WorldError: no server answers at this address, the address is not valid, or the server refuses a request.
-    """
+    """Creates or updates an assistant for each preset without a task; says of each: created, updated or unchanged."""
     wanted = {name: preset for name, preset in PRESETS.items() if preset.task is None}
     try:
         token = os.environ.get(TOKEN, "").strip()
@@ -42,11 +35,7 @@ def create_assistants(url: str) -> dict[str, str]:
 
 
 def create(client: SyncLangGraphClient, name: str, preset: Preset) -> str:
-    """Creates or updates the assistant of a preset; returns ``created``, ``updated`` or ``unchanged``.
-
-    Raises:
-        httpx.HTTPError, LangGraphError: the server does not answer, or it refuses a request.
-    """
+    """Creates or updates the assistant of a preset; returns ``created``, ``updated`` or ``unchanged``."""
     assistant_id = str(uuid5(NAMESPACE, name))
     wanted: dict[str, Any] = {"context": preset.settings, "name": name, "description": preset.about}
     existing = client.assistants.search(metadata={"preset": name})

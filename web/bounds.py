@@ -25,11 +25,7 @@ INVALID_REQUEST = -32600
 
 
 def read_limit() -> float | None:
-    """The operator's limit of the size of a body, in bytes; None if `LIMIT` is not set or blank.
-
-    Raises:
-        UserError: the variable is not a positive number.
-    """
+    """The operator's limit of the size of a body, in bytes; None if `LIMIT` is not set or blank."""
     if not (text := os.environ.get(LIMIT, "").strip()):
         return None
     try:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import sys
+from collections.abc import Callable, Collection
 from contextvars import ContextVar
-from pathlib import PurePath
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
 from langgraph_sdk.client import LangGraphClient
 from moot.core.errors import MootError, UserError
 from pydantic_core import from_json
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Scope
@@ -25,11 +29,15 @@ EVERYBODY = "everybody"
 """The user's name in every request to a server without `MOOT_USERS`."""
 current_user: ContextVar[str | None] = ContextVar("current_user", default=None)
 """The name of the current user; None on a server without `MOOT_USERS`. Users cannot see each other's debates."""
+readable_corpora: ContextVar[Collection[str] | None] = ContextVar("readable_corpora", default=None)
+"""The corpora that the current user may read; None for all."""
 TOO_LARGE = "too_large"
 """The kind of the error for a body that is too large; the response has status 413."""
 DISCARDED = 2**30
 """The number of bytes of a body that are read and thrown away. Most clients read no response before their body is sent.
 """
+READING = asyncio.Semaphore(2)
+"""At most two files are read at the same time, because most kinds of files need a new process each."""
 BODY_HEADERS = ("content-length", "content-type", "transfer-encoding", "connection", "upgrade", "accept")
 """Headers of a request that are not copied to other requests, because they belong to its body or connection."""
 
@@ -68,17 +76,13 @@ def webhook_policy() -> bool:
 
 
 def check_auth() -> None:
-    """Checks that users cannot see each other's debates on the page.
-
-    Raises:
-        UserError: the server has an `Auth` object, but it does not protect the page's routes; or this is LangGraph's
-            server and `MOOT_USERS` is set.
-    """
-    if _config() and os.environ.get(USERS):
-        raise UserError(
-            f"{USERS} is set, but this server cannot separate users: start it with `moot service`.",
-            kind="invalid_environment",
-        )
+    """Checks that users cannot see each other's debates on the page."""
+    for variable, lack in ((USERS, "cannot separate users"), (DATABASE, "stores debates on this machine")):
+        if _config() and os.environ.get(variable):
+            raise UserError(
+                f"{variable} is set, but this server {lack}: start it with `moot service`, or unset the variable.",
+                kind="invalid_environment",
+            )
     if not has_auth() or (_config().HTTP_CONFIG or {}).get("enable_custom_route_auth"):
         return
     raise UserError(
@@ -106,23 +110,29 @@ def http_status(error: MootError) -> int:
 
 
 def file_name(request: Request) -> str:
-    """The ``name`` of an uploaded file in a request's query, without folders.
-
-    Raises:
-        UserError: the name contains a zero character, which no file's name may contain.
-    """
+    """The ``name`` of an uploaded file in a request's query, without folders."""
     name = PurePath(request.query_params.get("name", "").strip()).name
     if "\0" in name:
         raise UserError("The name of a file cannot contain a zero character.", kind="bad_request")
     return name
 
 
-def parse_json(content: bytes) -> Any:
-    """Parses a request's body as JSON.
+async def read_upload(request: Request, most: int, read: Callable[[Path, str], Any], usual: str = "") -> Any:
+    """What ``read`` makes of an uploaded file and its name; the file has the name's ending, or the ``usual`` one."""
+    name, content = file_name(request), await body_of(request, most)
 
-    Raises:
-        UserError: the body is not valid JSON.
-    """
+    def read_file() -> Any:
+        with TemporaryDirectory(prefix="moot-file-") as folder:
+            file = Path(folder) / f"file{PurePath(name).suffix or usual}"
+            file.write_bytes(content)
+            return read(file, name)
+
+    async with READING:
+        return await run_in_threadpool(read_file)
+
+
+def parse_json(content: bytes) -> Any:
+    """Parses a request's body as JSON."""
     try:
         value = from_json(content, allow_inf_nan=False)  # also refuses lone surrogates, which no response could contain
         json.dumps(value, allow_nan=False)  # refuses 1e999, which is read as infinity
@@ -132,12 +142,7 @@ def parse_json(content: bytes) -> Any:
 
 
 async def body_of(request: Request, most: int) -> bytes:
-    """A request's body.
-
-    Raises:
-        UserError: the body has more than ``most`` bytes. The rest is thrown away.
-        ClientDisconnect: the client has closed the connection.
-    """
+    """A request's body."""
     chunks, size = [], 0
     async for chunk in request.stream():
         size += len(chunk)

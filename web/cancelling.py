@@ -19,11 +19,7 @@ RUNTIME = f"{PACKAGE}.ops"
 
 
 def patch_cancellation() -> None:
-    """Makes the development server check for cancellation until a run is over; does nothing in other processes.
-
-    Raises:
-        UserError: the server's release has no internal function ``listen_for_cancellation``, which must be replaced.
-    """
+    """Makes the development server check for cancellation until a run is over; does nothing in other processes."""
     if PACKAGE not in sys.modules:
         return
     try:

@@ -49,11 +49,7 @@ SOURCE_SETTINGS = ("sources", "fallback", "retriever")
 
 
 def check_maxima_names() -> None:
-    """Checks that the operator's maxima (``MOOT_MAXIMA``) name settings of the served graphs.
-
-    Raises:
-        UserError: the variable is not valid, or it names an unknown setting.
-    """
+    """Checks that the operator's maxima (``MOOT_MAXIMA``) name settings of the served graphs."""
     served = descriptions(others=True)  # without systems of packages that cannot be imported
     known = {name for graph in served for name in load_graph(graph, others=True).settings.model_fields}
     if unknown := sorted(maxima().keys() - known):
@@ -68,16 +64,6 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
 
     A body that has another form passes the check.
 
-    Args:
-        body: the request's body.
-        path: the request's path.
-        client: sends requests as the caller.
-
-    Raises:
-        UserError: too many runs, an unknown setting, a value out of its range or above the server's maximum, a model,
-            module or path that the administrator did not list, a missing input, an input that is not an object, a
-            thread with nothing to continue, a reply for which no interrupt waits, a reply that names none of several
-            interrupts, or a webhook in a private network.
     """
     if isinstance(body, list) and len(body) > MOST_RUNS:
         raise UserError(f"One request may start at most {MOST_RUNS} runs, not {len(body):,}.", kind="bad_request")
@@ -99,8 +85,6 @@ def check_input(params: Mapping[str, Any], path: str) -> None:
 
     A run on a thread needs neither, because it continues from the thread's state.
 
-    Raises:
-        UserError: the input is missing or is not an object.
     """
     given = params.get("input")
     starts = path in WITHOUT_THREAD and not params.get("command")
@@ -114,8 +98,6 @@ async def check_webhook(params: Mapping[str, Any]) -> None:
     LangGraph's server checks webhooks as well, also when it calls them, but with a shorter list of networks. A path on
     this server is left to it.
 
-    Raises:
-        UserError: the webhook is not a web address, or its host is in a private network.
     """
     webhook = params.get("webhook")
     if not isinstance(webhook, str) or webhook.startswith("/") or webhook_policy():
@@ -133,9 +115,6 @@ async def check_thread(params: Mapping[str, Any], path: str, client: LangGraphCl
 
     Runs with an input and runs from a checkpoint are not checked.
 
-    Raises:
-        UserError: the thread is empty, no interrupt waits for the reply, or the reply does not say which of several
-            interrupts it answers.
     """
     command, match = params.get("command"), ON_THREAD.match(path)
     reply = command.get("resume") if isinstance(command, dict) else None
@@ -176,8 +155,6 @@ async def check_settings(params: Mapping[str, Any], path: str, client: LangGraph
     If the request names an assistant, the request's settings are first merged into the assistant's settings. If there
     is no such graph or assistant, nothing is checked, because the server refuses the request itself.
 
-    Raises:
-        UserError: a setting is unknown, or its value is out of its range.
     """
     id_in_path = path.removeprefix("/assistants/") if path.startswith("/assistants/") else None
     named = params.get("graph_id" if path.startswith("/assistants") else "assistant_id") or id_in_path
@@ -198,8 +175,6 @@ def check_loading(values: Any) -> None:
 
     The debate checks them again where it uses them. This check refuses a request before it creates anything.
 
-    Raises:
-        UserError: the settings name a model or module that is not listed, or the path of a calibration.
     """
     if isinstance(values, list):
         for value in values:
@@ -244,9 +219,6 @@ async def graph_and_settings(id: str, client: LangGraphClient) -> tuple[str, dic
 
     If ``id`` is the name of a graph, returns ``id`` without settings. If there is no such assistant, the name is empty.
 
-    Args:
-        id: the assistant's id, or the name of a graph.
-        client: sends requests as the caller.
     """
     if id in graph_names(others=True):
         return id, {}

@@ -5,10 +5,9 @@ These routes do not find claims. For that, the page calls the graph `find_claims
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import asdict
-from pathlib import Path, PurePath
-from tempfile import TemporaryDirectory
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
@@ -16,11 +15,10 @@ from moot.evals._benchmarks.claim_files import BadRow, ClaimRow, ClaimsFile, Lis
 from moot.evals._benchmarks.list_dates import ORDERS
 from moot.nodes._claims.places import sentences_in
 from moot.nodes._claims.reading import read_article, read_article_file
-from moot.nodes._claims.state import ClaimsInput
 from moot.nodes._claims.steps import check_text
 from moot.retrievers._documents.fetch import is_url
 from moot.transcript.claims import claims_csv
-from moot.web.caller import body_of, file_name, parse_json
+from moot.web.caller import READING, body_of, parse_json, read_upload
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -31,8 +29,6 @@ LARGEST_TABLE = 8 * 2**20
 """Maximum size of a table of claims, in bytes."""
 MOST_ROWS = 5000
 """Maximum number of rows of a table of claims."""
-_reading = asyncio.Semaphore(2)
-"""Limits how many documents are read at the same time, because most kinds are read in a new process."""
 
 
 async def read_text(request: Request) -> Any:
@@ -43,13 +39,10 @@ async def read_text(request: Request) -> Any:
     url = request.query_params.get("url", "").strip()
     if url and not is_url(url):
         raise UserError(f"{url[:200]} is not an address that begins with http:// or https://.", kind="bad_request")
-    content = b"" if url else await body_of(request, LARGEST_FILE)
-    async with _reading:
-        return (
-            await run_in_threadpool(read_article, url)
-            if url
-            else await run_in_threadpool(_read_uploaded_article, file_name(request), content)
-        )
+    if not url:
+        return await read_upload(request, LARGEST_FILE, read_article_file)
+    async with READING:
+        return await run_in_threadpool(read_article, url)
 
 
 async def list_sentences(request: Request) -> Any:
@@ -65,13 +58,6 @@ async def list_sentences(request: Request) -> Any:
     return {
         "claims": [{"id": f"c{n}", "claim": " ".join(one["quote"].split()), **one} for n, one in enumerate(places, 1)]
     }
-
-
-def _read_uploaded_article(name: str, content: bytes) -> ClaimsInput:
-    with TemporaryDirectory(prefix="moot-file-") as folder:
-        file = Path(folder) / f"file{PurePath(name).suffix}"
-        file.write_bytes(content)
-        return read_article_file(file, name)
 
 
 async def claims_as_csv(request: Request) -> Response:
@@ -111,23 +97,18 @@ async def read_rows(request: Request) -> Any:
     given = {name.partition(".")[2]: own for name, own in query.items() if name.startswith("column.") and own}
     dates = next((order for order in ORDERS if order == query.get("dates")), None)
     options = ListOptions(given, dates, query.get("sheet"), query.get("charset"))
-    content = await body_of(request, LARGEST_TABLE)
-    async with _reading:
-        return await run_in_threadpool(_read_rows, file_name(request), content, options)
+    return await read_upload(request, LARGEST_TABLE, partial(_read_rows, options=options), usual=".csv")
 
 
-def _read_rows(name: str, content: bytes, options: ListOptions) -> dict[str, Any]:
-    with TemporaryDirectory(prefix="moot-claims-") as folder:
-        path = Path(folder) / f"claims{PurePath(name).suffix or '.csv'}"
-        path.write_bytes(content)
-        try:
-            file = ClaimsFile(path, options)
-        except ListQuestion as question:
-            return {"question": {"text": question.text, "about": question.about, "choices": question.choices}}
-        rows = [_row_record(row) for _, row in zip(range(MOST_ROWS + 1), file, strict=False)]
-        if len(rows) > MOST_ROWS:
-            raise UserError(f"{name} has more than {MOST_ROWS:,} rows. Use: moot batch {name}", kind="invalid_file")
-        return {"rows": rows, "notes": file.notes}
+def _read_rows(path: Path, name: str, options: ListOptions) -> dict[str, Any]:
+    try:
+        file = ClaimsFile(path, options)
+    except ListQuestion as question:
+        return {"question": {"text": question.text, "about": question.about, "choices": question.choices}}
+    rows = [_row_record(row) for _, row in zip(range(MOST_ROWS + 1), file, strict=False)]
+    if len(rows) > MOST_ROWS:
+        raise UserError(f"{name} has more than {MOST_ROWS:,} rows. Use: moot batch {name}", kind="invalid_file")
+    return {"rows": rows, "notes": file.notes}
 
 
 def _row_record(row: ClaimRow | BadRow) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from moot.retrievers._stores import corpora_folder
 from moot.web.kept import ID, Document, document_text, entry_of, id_time, no_debate_error, parse_stored
 
 if TYPE_CHECKING:
-    from moot.web.service.documents import Documents
+    from moot.web.documents import Documents
 
 PAGE_SIZE = 20
 """Number of debates on one page of the list."""

@@ -37,11 +37,7 @@ class Docs:
 
 
 async def docs_page(app: Any) -> str:
-    """The HTML of the page, made from the server's OpenAPI document.
-
-    Args:
-        app: the FastAPI application. On Aegra, it has all routes. On LangGraph's server, it is not used.
-    """
+    """The HTML of the page, made from the server's OpenAPI document."""
     if "langgraph_api" not in sys.modules:
         return PAGE.substitute(main="\n".join(listing(app.openapi())))
     spec: Any = await get_client(url=None, api_key=None).http.get("/openapi.json")

@@ -30,15 +30,7 @@ PAGES = ("/moot", "/docs")
 
 
 def refusal(headers: Headers, method: str, path: str, hosts: Collection[str], origins: Collection[str]) -> str:
-    """The reason why a request is refused, as a sentence; empty if the request is allowed.
-
-    Args:
-        headers: the request's headers.
-        method: the request's method.
-        path: the request's path.
-        hosts: allowed names of this machine in lower case; loopback names are always allowed.
-        origins: the addresses of allowed websites in lower case, such as ``https://smith.langchain.com``.
-    """
+    """The reason why a request is refused, as a sentence; empty if the request is allowed."""
     host = ", ".join(headers.getlist("host")).lower()
     if not (is_known(host, hosts) or is_health(path, method)):
         name = name_in(host)
@@ -93,11 +85,7 @@ def lowercase_names(variable: str) -> frozenset[str]:
 
 
 def check_mount_prefix() -> None:
-    """Refuses to serve below a path, because the patterns of checked and refused routes begin at the root.
-
-    Raises:
-        UserError: a variable of LangGraph's server sets such a path.
-    """
+    """Refuses to serve below a path, because the patterns of checked and refused routes begin at the root."""
     http = json.loads(os.environ.get("LANGGRAPH_HTTP") or "{}")
     named = {name: os.environ.get(name) for name in ("MOUNT_PREFIX", "LANGGRAPH_MOUNT_PREFIX")}
     for name, prefix in (named | {"http.mount_prefix": http.get("mount_prefix")}).items():

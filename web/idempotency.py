@@ -10,24 +10,20 @@ long as its debate's row is in the table.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import re
 import time
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 from uuid import uuid4
 
-from filelock import FileLock, Timeout
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
 from moot.core.errors import MootError, UserError
 from moot.core.fingerprints import fingerprint_of
-from moot.core.home import moot_home, private_folder
-from moot.core.store import Run, open_store
+from moot.core.store import Run, keys, open_store
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
 from moot.nodes._models.replies import stored_input
@@ -37,8 +33,8 @@ from moot.web import debates
 from moot.web.caller import caller_client, current_user, public_text
 from moot.web.checks import graph_and_settings, replay
 from moot.web.guard import is_own
-from moot.web.service.keys import release_key, reserve_key, store_run
-from moot.web.table import RESUMABLE, TABLE, RunRequest, find_debate, user_key, will_restart
+from moot.web.table import GOING, RESUMABLE, TABLE, RunRequest, find_debate, run_status, user_key
+from sqlalchemy import Connection, delete, insert, select, update
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -52,16 +48,49 @@ JOINED = {"": "", "/wait": "/join", "/stream": "/stream"}
 """Maps the suffix of each route that starts a run to the suffix of the route that returns or joins this run."""
 RUN = re.compile(r"/runs/([^/]+)")
 WAIT_SECONDS = 10.0
-"""Maximum number of seconds that a request waits until another server or process has started the debate of its key."""
+"""Maximum number of seconds that a request waits until another request has started the debate of its key."""
+ABANDONED_SECONDS = 60.0
+"""Seconds after which a key is free again if no run was started for it."""
 
 
-@dataclass
-class FirstRequest:
-    """The request that starts or resumes a key's debate: its fingerprint, its thread, and a future of its run's id."""
+@dataclass(frozen=True)
+class KeyState:
+    """An idempotency key in the store."""
 
-    fingerprint: str
-    thread: str
-    run: asyncio.Future[str] = field(default_factory=asyncio.Future)
+    fingerprint: str  # of its first request
+    thread: str  # of its debate
+    run: str | None  # of its debate; None as long as the run has not started
+    taken: float  # when the last request that starts or resumes the debate took it, in seconds since 1970
+    is_ours: bool  # whether this request starts or resumes the debate
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the process that took the key has probably died before it started the run."""
+        return time.time() - self.taken > ABANDONED_SECONDS
+
+
+def take(key: str, fingerprint: str, thread: str, over: str | None) -> KeyState:
+    """Takes a key for a request, unless an earlier request has it. Blocking.
+
+    The key of an equal request is free again if its run is over, or if no run was started for it for a minute.
+
+    """
+    store = open_store()
+
+    def job(connection: Connection) -> KeyState:
+        store.lock(connection, f"key {key}")
+        row = connection.execute(select(keys).where(keys.c.key == key)).first()
+        if row is not None:
+            found = KeyState(row.fingerprint, row.thread, row.run, row.taken, is_ours=False)
+            is_free = found.run == over if found.run else found.is_abandoned
+            if found.fingerprint != fingerprint or not is_free:
+                return found
+            connection.execute(delete(keys).where(keys.c.key == key))
+        ours = KeyState(fingerprint, thread, None, time.time(), is_ours=True)
+        connection.execute(insert(keys).values(key=key, fingerprint=fingerprint, thread=thread, taken=ours.taken))
+        return ours
+
+    return store.do(job, is_lookup=True)
 
 
 class IdempotencyKeys:
@@ -69,8 +98,6 @@ class IdempotencyKeys:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.first_requests: dict[str, FirstRequest] = {}
-        self.lock = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on. If the request starts a run and has a key, `_answer` handles it."""
@@ -85,117 +112,30 @@ class IdempotencyKeys:
             status = 409 if error.kind == "debate_running" else 422 if isinstance(error, UserError) else 503
             await JSONResponse({"detail": public_text(error), "kind": error.kind}, status)(scope, receive, send)
 
-    async def _acquire_lock(self, key: str) -> FileLock | None:
-        """Acquires the lock of a key. A server that starts the key's debate holds the lock until the debate has a row.
-
-        Returns:
-            The lock; None if this server already holds it for this key.
-
-        Raises:
-            UserError: after `WAIT_SECONDS`, the lock is still held: by another server with this ``MOOT_HOME``, or for
-                another key with the same lock file.
-            OSError: the file cannot be created.
-        """
-        # Each name is two bytes of a hash, so that there are at most 65,536 files.
-        file = moot_home() / "keys" / f"{hashlib.sha256(key.encode()).hexdigest()[:4]}.lock"
-        await asyncio.to_thread(private_folder, file.parent)
-        lock = FileLock(file, mode=0o600, thread_local=False)
-        until = time.monotonic() + WAIT_SECONDS
-        while key not in TABLE.locks:
-            with suppress(Timeout):
-                await asyncio.to_thread(lock.acquire, timeout=0)
-                return lock
-            if time.monotonic() > until:
-                raise other_server_error()
-            await asyncio.sleep(0.05)
-        return None
-
-    async def _answer(self, key: str, route: re.Match[str], scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, sent_key: str, route: re.Match[str], scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request with an idempotency key: starts, resumes or joins the debate, or sends its document."""
-        body = parse_body(key, await Request(scope, receive).body())
-        sent_key = key
-        if TABLE.is_shared:
-            key = user_key(sent_key, current_user.get())
-        client = caller_client(scope)
-        fingerprint = await request_fingerprint(body, client)
-        how = route["how"] or ""
-        if TABLE.is_shared:
-            return await self._answer_shared((key, sent_key), route, fingerprint, body, (scope, receive, send))
-        lock = await self._acquire_lock(key)
-        try:
-            async with self.lock:
-                row = await run_of_key(key)
-                first = self.first_requests.get(key)
-                stored = row.fingerprint if row and "messages" not in row.input else None
-                if (first.fingerprint if first else stored) not in (None, fingerprint):
-                    raise used_key_error()
-                if first and lock and first.run.done() and row and row.status != "running":
-                    del self.first_requests[key]
-                    first = None
-                starts_debate = first is None and (row is None or row.status in RESUMABLE)
-                if starts_debate and lock is None:  # this server just refused the request that held the lock
-                    raise other_server_error()
-                if starts_debate and lock:
-                    thread = route["thread"] or str(uuid4())
-                    first = self.first_requests[key] = FirstRequest(fingerprint, thread)
-                    TABLE.locks[key], lock = lock, None
-        finally:
-            if lock:
-                await asyncio.to_thread(lock.release)
-        if first is None:
-            assert row is not None  # without a row, `starts_debate` is true
-            return await (await stored_response(row, how, client))(scope, receive, send)
-        if not starts_debate:
-            join_run(scope, f"/threads/{first.thread}/runs/{await asyncio.shield(first.run)}{JOINED[how]}", body)
-            return await self.app(scope, replay(b"", receive), send)
-        prepare_first(body, row, sent_key, route)
-        try:
-            rewrite(scope, f"/threads/{first.thread}/runs{how}")
-            await self.app(scope, replay(json.dumps(body).encode(), receive), record_run(first, send))
-        finally:
-            if how or not first.run.done():
-                await TABLE.unlock(key)
-            if not first.run.done():  # the request started no run
-                self.first_requests.pop(key, None)
-                first.run.set_exception(UserError("The first request of this key was refused.", kind="bad_request"))
-                first.run.exception()
-
-    async def _answer_shared(
-        self, keys: tuple[str, str], route: re.Match[str], fingerprint: str, body: Any, asgi: Any
-    ) -> None:
-        """As `_answer`, in a service, which may have several processes.
-
-        Args:
-            keys: the key as the table has it, and the key as the request has it.
-            route: the match of `START_ROUTE`.
-            fingerprint: the request's fingerprint.
-            body: the request's body.
-            asgi: scope, receive and send of ASGI.
-        """
-        (key, sent_key), (scope, receive, send) = keys, asgi
+        body = parse_body(sent_key, await Request(scope, receive).body())
         client, how, thread = caller_client(scope), route["how"] or "", route["thread"] or str(uuid4())
-        until = time.monotonic() + WAIT_SECONDS
+        key, fingerprint = user_key(sent_key, current_user.get()), await request_fingerprint(body, client)
+        over, until = None, time.monotonic() + WAIT_SECONDS
         while True:
-            row = await run_of_key(key)
-            last_run = row.served if row else None
-            stopped_run = (
-                last_run[1]
-                if row and last_run and row.status in RESUMABLE and not await will_restart(*last_run, client)
-                else None
-            )
-            state = await asyncio.to_thread(reserve_key, key, fingerprint, thread, stopped_run)
+            state = await asyncio.to_thread(take, key, fingerprint, thread, over)
             if state.fingerprint != fingerprint:
                 raise used_key_error()
-            if state.is_ours or state.run:
+            row = await run_of_key(key)
+            if state.is_ours:
                 break
-            if time.monotonic() > until:
-                raise other_server_error()
-            await asyncio.sleep(0.1)
-        if not state.is_ours:
-            if row and row.status in ("waiting", "done"):
+            if state.run is None:  # another request starts the debate now
+                if time.monotonic() > until:
+                    raise other_server_error()
+                await asyncio.sleep(0.1)
+            elif row is not None and row.status in ("waiting", "done"):
                 return await (await stored_response(row, how, client))(scope, receive, send)
-            join_run(scope, f"/threads/{state.thread}/runs/{state.run}{JOINED[how]}", body)
-            return await self.app(scope, replay(b"", receive), send)
+            elif place := await place_of(state, row, client):
+                join_run(scope, f"/threads/{place[0]}/runs/{place[1]}{JOINED[how]}", body)
+                return await self.app(scope, replay(b"", receive), send)
+            else:
+                over = state.run
         prepare_first(body, row, sent_key, route)
         rewrite(scope, f"/threads/{thread}/runs{how}")
         recorder = RunRecorder(key, thread, send)
@@ -203,6 +143,24 @@ class IdempotencyKeys:
             await self.app(scope, replay(json.dumps(body).encode(), receive), recorder)
         finally:
             await recorder.end()
+
+
+async def place_of(state: KeyState, row: Run | None, client: LangGraphClient) -> tuple[str, str] | None:
+    """The thread and the run of a key's debate that requests can join; None if the debate is over without a result."""
+    last, first = row.served if row else None, (state.thread, state.run or "")
+    if row is not None and row.status in RESUMABLE:
+        for place in {first, last or first}:
+            if (TABLE.is_shared or place != last) and await run_status(*place, client) in GOING:
+                return place
+        if first == last or state.is_abandoned or await run_status(*first, client):
+            return None
+        raise other_server_error()
+    for place in (last or first, first):
+        if await run_status(*place, client):
+            return place
+    if row is None and state.is_abandoned:
+        return None
+    raise other_server_error()
 
 
 class RunRecorder:
@@ -226,13 +184,17 @@ class RunRecorder:
 
     async def _store_run(self, run: re.Match[str] | None) -> None:
         if run and self.is_accepted:
-            await asyncio.to_thread(store_run, self.key, self.thread, run[1])
+            await self._change(update(keys).values(run=run[1]))
             self.is_stored = True
 
     async def end(self) -> None:
         """Releases the key if no run was stored for it."""
         if not self.is_stored:
-            await asyncio.to_thread(release_key, self.key, self.thread)
+            await self._change(delete(keys).where(keys.c.run.is_(None)))
+
+    async def _change(self, change: Any) -> None:
+        own = change.where(keys.c.key == self.key, keys.c.thread == self.thread)
+        await asyncio.to_thread(open_store().do, lambda connection: connection.execute(own))
 
 
 def prepare_first(body: dict[str, Any], row: Run | None, key: str, route: re.Match[str]) -> None:
@@ -278,11 +240,7 @@ def other_server_error() -> UserError:
 
 
 def parse_body(key: str, content: bytes) -> dict[str, Any]:
-    """Parses the body of a request with an idempotency key.
-
-    Raises:
-        UserError: the key is not valid, or the body or its ``input`` is not an object.
-    """
+    """Parses the body of a request with an idempotency key."""
     if not KEY.fullmatch(key):
         raise UserError("An Idempotency-Key has 1 to 200 visible ASCII characters.", kind="bad_request")
     body = json.loads(content or "null")
@@ -294,11 +252,7 @@ def parse_body(key: str, content: bytes) -> dict[str, Any]:
 
 
 async def request_fingerprint(body: Mapping[str, Any], client: LangGraphClient) -> str:
-    """The fingerprint of the requested debate, for comparison with the table.
-
-    Raises:
-        UserError: the request names neither a debate system nor an assistant of one, or the settings are not valid.
-    """
+    """The fingerprint of the requested debate, for comparison with the table."""
     named = body.get("assistant_id")
     graph, own = await graph_and_settings(named, client) if isinstance(named, str) else ("", {})
     if graph not in graph_names():
@@ -320,17 +274,7 @@ async def run_of_key(key: str) -> Run | None:
 
 
 async def stored_response(row: Run, how: str, client: LangGraphClient) -> Response:
-    """The response for a finished or waiting debate, in the form that the route returns.
-
-    Args:
-        row: the debate.
-        how: the suffix of the route, see `JOINED`.
-        client: sends requests as the caller.
-
-    Raises:
-        UserError: the debate runs on another server, was deleted, or has no readable document.
-        WorldError: the server or its database could not look up the debate.
-    """
+    """The response for a finished or waiting debate, in the form that the route returns."""
     if row.status == "running":
         raise other_server_error()
     thread, run = row.served or ("", "")
@@ -368,16 +312,3 @@ def join_run(scope: Scope, path: str, body: Mapping[str, Any]) -> None:
     scope["method"] = "GET"
     scope["query_string"] = urlencode({"stream_mode": json.dumps(named)}).encode()
     MutableHeaders(scope=scope)["last-event-id"] = "0"
-
-
-def record_run(first: FirstRequest, send: Send) -> Send:
-    """Wraps ``send``, to set ``first.run`` to the run in the response's headers."""
-
-    async def forward(message: Message) -> None:
-        if message["type"] == "http.response.start" and message["status"] < 300 and not first.run.done():
-            run = RUN.search(Headers(raw=message["headers"]).get("content-location", ""))
-            if run:
-                first.run.set_result(run[1])
-        await send(message)
-
-    return forward

@@ -86,11 +86,6 @@ STEPS: Mapping[str, tuple[str, str]] = {
 def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[str, Any]:
     """The page's view of a running debate.
 
-    Args:
-        document: the document so far; its settings may be only the requested ones, without the defaults.
-        wanted: headings of the parts to return with their cards and notes. The last part always has its cards and
-            notes; all other parts have neither.
-
     Returns:
         ``names``: each agent's name and facts; ``declared``: the number of agents that the settings declare;
         ``most``: the maximum number of rounds, None if there is none; ``timeline``: the answers and decisions by round,
@@ -98,8 +93,6 @@ def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[st
         pieces of evidence; ``count``: the number of all pieces of evidence; ``quoted``: the number of quoted pieces;
         ``warned``: the warnings about the verdict.
 
-    Raises:
-        UserError: this version does not know the graph or the settings, or the parts are inconsistent.
     """
     with checked_parts():
         system = load_graph(str(document.get("graph")))

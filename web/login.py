@@ -12,17 +12,18 @@ import os
 import re
 import secrets
 import time
+from collections.abc import Callable
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from string import Template
+from typing import Protocol
 from urllib.parse import parse_qs, quote
 
-from moot.core.errors import MootError, UserError
-from moot.web.caller import DATABASE, EVERYBODY, body_of, current_user, has_users, public_text
+from moot.core.errors import UserError
+from moot.web.caller import EVERYBODY, body_of, current_user, has_users
 from moot.web.guard import is_own
 from moot.web.metrics import METRICS
-from moot.web.service.users import read_users
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -63,14 +64,7 @@ HEADERS = {
 
 
 def read_token(variable: str = TOKEN) -> str:
-    """The token in an environment variable; empty if the variable is not set or blank.
-
-    Args:
-        variable: the variable's name; by default ``MOOT_TOKEN``.
-
-    Raises:
-        UserError: the token is too short, or contains a character that is not visible ASCII.
-    """
+    """The token in an environment variable; empty if the variable is not set or blank."""
     token = os.environ.get(variable, "").strip()
     if token and len(token) < MIN_TOKEN_LENGTH:
         raise UserError(
@@ -138,42 +132,83 @@ class Sessions:
         self._ends.pop(id, None)
 
 
+class Callers(Protocol):
+    """Those who may use the server, each with a token, and the browsers that they are logged in with."""
+
+    def user_of_token(self, token: bytes) -> str | None:
+        """The name of the caller with this token; None if nobody has it."""
+
+    def session_cookie(self, name: str, seconds: int) -> str:
+        """The cookie of a caller's new session, which expires after some seconds."""
+
+    def user_of_session(self, cookie: str) -> str | None:
+        """The name of the caller whose session has this cookie; None if it is not valid or has expired."""
+
+    def end_session(self, cookie: str) -> None:
+        """Ends the session with this cookie."""
+
+    def about(self, name: str) -> str:
+        """Sentences for the logged-in caller; may be empty. Blocking."""
+
+
+class Everybody:
+    """All callers of a server with ``MOOT_TOKEN``. They are one: `EVERYBODY`."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+        self._sessions = Sessions()
+
+    def user_of_token(self, token: bytes) -> str | None:
+        return EVERYBODY if hmac.compare_digest(token, self._token) else None
+
+    def session_cookie(self, name: str, seconds: int) -> str:
+        return self._sessions.begin()
+
+    def user_of_session(self, cookie: str) -> str | None:
+        return EVERYBODY if self._sessions.is_valid(cookie) else None
+
+    def end_session(self, cookie: str) -> None:
+        self._sessions.end(cookie)
+
+    def about(self, name: str) -> str:
+        return ""
+
+
+def callers_with_token() -> Callers | None:
+    """The callers of a server with ``MOOT_TOKEN``; None without it. Raises UserError as `read_token`."""
+    token = read_token()
+    return Everybody(token) if token else None
+
+
 class Login:
     """Middleware that refuses requests without a valid token or session, if the server has tokens.
 
-    `PUBLIC_PATHS`, the log-in page and CORS preflights need no token. ``MOOT_TOKEN`` is one token for all callers.
-    ``MOOT_USERS`` names a file of users, each with a token.
+    `PUBLIC_PATHS`, the log-in page and CORS preflights need no token.
 
-    Raises:
-        UserError: ``MOOT_TOKEN`` and ``MOOT_USERS`` are both set, or a token or the file of users is not valid.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, read_callers: Callable[[], Callers | None] = callers_with_token) -> None:
         self.app = app
-        self.token = read_token().encode()
+        self.callers = read_callers()
         self.metrics_token = read_token(METRICS_TOKEN).encode()
-        self.users = read_users()
-        if self.token and self.users:
-            raise UserError(f"{TOKEN} and MOOT_USERS are both set: unset one of them.", kind="invalid_environment")
         self.attempts = Attempts()
-        self.sessions = Sessions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on, refuses it, or answers it if it is for logging in or out."""
         if scope["type"] == "lifespan" or is_own(scope):
             return await self.app(scope, receive, send)
         path, method = scope["path"], scope.get("method")
-        if not (self.token or self.users or (path == METRICS and (self.metrics_token or has_users()))):
+        if self.callers is None and not (path == METRICS and (self.metrics_token or has_users())):
             return await self.app(with_user_header(EVERYBODY, scope), receive, send)
         connection = HTTPConnection(scope)
-        if (self.token or self.users) and method and path in (LOG_IN, LOG_OUT):
-            answer = await self.log_in_or_out(Request(scope, receive), path, method)
+        if self.callers and method and path in (LOG_IN, LOG_OUT):
+            answer = await self.log_in_or_out(self.callers, Request(scope, receive))
             return await answer(scope, receive, send)
         if (path in PUBLIC_PATHS and method in ("GET", "HEAD")) or is_preflight(connection, method):
             return await self.app(scope, receive, send)
         name, status, fault = self.identify(connection)
         if name:
-            current_user.set(name if self.users else None)
+            current_user.set(None if name == EVERYBODY else name)
             return await self.app(with_user_header(name, scope), receive, send)
         if method is None:
             return await send({"type": "websocket.close", "code": 1008, "reason": fault})
@@ -186,34 +221,24 @@ class Login:
             The user's name, 0 and an empty text. If the request is refused: an empty name, the HTTP status and the
             message.
         """
-        covers_all_users = connection.scope["path"] == METRICS and not self.token
-        if covers_all_users and not self.metrics_token:
+        covers_others = connection.scope["path"] == METRICS and not isinstance(self.callers, Everybody)
+        if covers_others and not self.metrics_token:
             return "", 403, f"{METRICS} covers all users' debates: set {METRICS_TOKEN}, and send it."
-        if not covers_all_users and (name := self.user_of_cookie(connection)):
+        if not covers_others and self.callers and (name := self.callers.user_of_session(cookie_of(connection))):
             return name, 0, ""
         scheme, _, sent = connection.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and sent:
             return self.identify_by_token(connection, sent.strip())
         return "", 401, f"This server needs a token: send Authorization: Bearer TOKEN, or log in at {LOG_IN}."
 
-    def user_of_cookie(self, connection: HTTPConnection) -> str:
-        """The name of the browser's logged-in user; empty if none is logged in."""
-        cookie = connection.cookies.get(COOKIE, "")
-        if self.users:
-            return self.users.user_of_session(cookie) or ""
-        return EVERYBODY if self.sessions.is_valid(cookie) else ""
-
     def identify_by_token(self, connection: HTTPConnection, sent: str) -> tuple[str, int, str]:
         """As `identify`, for a request with a token. A wrong token is recorded."""
         token = sent.encode("utf-8", "surrogateescape")
         is_metrics = connection.scope["path"] == METRICS
         if is_metrics and self.metrics_token and hmac.compare_digest(token, self.metrics_token):
-            name: str | None = EVERYBODY
-        elif self.users:
-            name = None if is_metrics else self.users.user_of_token(token)
-        else:
-            name = EVERYBODY if self.token and hmac.compare_digest(token, self.token) else None
-        if name:
+            return EVERYBODY, 0, ""
+        may_name = self.callers if isinstance(self.callers, Everybody) or not is_metrics else None
+        if may_name and (name := may_name.user_of_token(token)):
             return name, 0, ""
         address = connection.client.host if connection.client else ""
         if self.attempts.are_too_many(address):
@@ -221,18 +246,20 @@ class Login:
         self.attempts.add(address, token)
         return "", 401, "This token is not valid here."
 
-    async def log_in_or_out(self, request: Request, path: str, method: str) -> Response:
+    async def log_in_or_out(self, callers: Callers, request: Request) -> Response:
         """Shows the log-in page, logs a browser in, or logs it out."""
-        id = request.cookies.get(COOKIE, "")
-        if method not in (("POST",) if path == LOG_OUT else ("GET", "HEAD", "POST")):
+        path, cookie = request.scope["path"], cookie_of(request)
+        if request.method not in (("POST",) if path == LOG_OUT else ("GET", "HEAD", "POST")):
             return JSONResponse({"detail": "Method Not Allowed"}, 405)
         if path == LOG_OUT:
-            self.sessions.end(id)
+            callers.end_session(cookie)
             answer: Response = RedirectResponse(LOG_IN, 303)
             answer.delete_cookie(COOKIE)
             return answer
-        if method != "POST":
-            return await self._show_log_in_page(self.user_of_cookie(request), request.query_params.get("next", ""))
+        if request.method != "POST":
+            then, user = request.query_params.get("next", ""), callers.user_of_session(cookie)
+            about = await asyncio.to_thread(callers.about, user) if user else ""
+            return log_in_page(is_logged_in=bool(user), then=then, about=about)
         try:
             content = await body_of(request, LARGEST)
         except UserError as error:
@@ -244,21 +271,14 @@ class Login:
             return log_in_page(fault=fault, then=then, status=status)
         answer = RedirectResponse(then if NEXT.fullmatch(then) else "/moot", 303)
         secure = request.url.scheme == "https"
-        cookie = self.users.session_cookie(name, SESSION_SECONDS) if self.users else self.sessions.begin()
+        cookie = callers.session_cookie(name, SESSION_SECONDS)
         answer.set_cookie(COOKIE, cookie, SESSION_SECONDS, httponly=True, samesite="strict", secure=secure)
         return answer
 
-    async def _show_log_in_page(self, name: str, then: str) -> Response:
-        """The log-in page. In a service, it shows the usage of a logged-in user, or why the usage is unknown."""
-        if not (name and self.users and os.environ.get(DATABASE)):
-            return log_in_page(is_logged_in=bool(name), then=then)
-        from moot.web.service.quotas import describe_usage  # importing it at the top would be circular
 
-        try:
-            usage = await asyncio.to_thread(describe_usage, name)
-        except MootError as error:
-            usage = f"Your usage is not known. {public_text(error)}"
-        return log_in_page(is_logged_in=True, about=f"You are {name}. {usage}")
+def cookie_of(connection: HTTPConnection) -> str:
+    """The cookie of a browser's session; empty if it sent none."""
+    return connection.cookies.get(COOKIE, "")
 
 
 def with_user_header(name: str, scope: Scope) -> Scope:
@@ -288,15 +308,7 @@ def refusal_response(connection: HTTPConnection, path: str, method: str, status:
 def log_in_page(
     *, fault: str = "", then: str = "", is_logged_in: bool = False, about: str = "", status: int = 200
 ) -> Response:
-    """The log-in page. A logged-in browser gets the form for logging out in place of the form for logging in.
-
-    Args:
-        fault: why the log-in was refused; empty if it was not refused.
-        then: the path to which the browser is redirected after the log-in.
-        is_logged_in: whether the browser is logged in.
-        about: a text about the logged-in user; empty for no text.
-        status: the response's HTTP status.
-    """
+    """The log-in page. A logged-in browser gets the form for logging out in place of the form for logging in."""
     note = f"<p>{escape(about)}</p>" if about else ""
     error_text = f'<p class="bad" role="alert">{escape(fault)}</p>' if fault else ""
     form = LOG_OUT_FORM if is_logged_in else LOG_IN_FORM.format(then=escape(then if NEXT.fullmatch(then) else "/moot"))

@@ -186,12 +186,7 @@ class Tools:
         return await JSONResponse(reply)(scope, receive, send)
 
     async def _result(self, message: Mapping[str, Any], request: Request) -> dict[str, Any]:
-        """The ``result`` of the answer to a request.
-
-        Raises:
-            JsonRpcError: the method is unknown, or its parameters are not valid.
-            MootError: there is no such tool, or the server could not list its tools.
-        """
+        """The ``result`` of the answer to a request."""
         given = message.get("params")
         given = {} if given is None else given
         if not isinstance(given, dict):
@@ -210,12 +205,7 @@ class Tools:
         raise JsonRpcError(NO_METHOD, f"This server knows {known}.")
 
     async def _call(self, given: Mapping[str, Any], client: LangGraphClient) -> dict[str, Any]:
-        """The ``result`` of the answer to ``tools/call``; errors of the tool are results, too.
-
-        Raises:
-            JsonRpcError: ``name`` or ``arguments`` has the wrong type.
-            UserError: there is no such tool.
-        """
+        """The ``result`` of the answer to ``tools/call``; errors of the tool are results, too."""
         name, arguments = given.get("name"), given.get("arguments")
         arguments = {} if arguments is None else arguments
         if not (isinstance(name, str) and isinstance(arguments, dict)):
@@ -243,12 +233,7 @@ class JsonRpcError(Exception):
 
 
 def parse_message(content: bytes, content_type: str) -> dict[str, Any]:
-    """Parses a message: a request, a notification or a response.
-
-    Raises:
-        JsonRpcError: the message is not JSON, or it is not a message of JSON-RPC 2.0. Batches are refused, because the
-            latest versions of MCP do not have them.
-    """
+    """Parses a message: a request, a notification or a response."""
     if content_type.partition(";")[0].strip().lower() != "application/json":
         raise JsonRpcError(INVALID_REQUEST, "Send the message as application/json.")
     try:
@@ -265,11 +250,7 @@ def parse_message(content: bytes, content_type: str) -> dict[str, Any]:
 
 
 def initialization(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of ``initialize``.
-
-    Raises:
-        JsonRpcError: the client names no version of the protocol.
-    """
+    """The result of ``initialize``."""
     wanted = given.get("protocolVersion")
     if not isinstance(wanted, str):
         raise JsonRpcError(INVALID_PARAMS, "`protocolVersion` must be a text.")
@@ -316,11 +297,7 @@ async def user_assistants(client: LangGraphClient) -> dict[str, Any]:
 
 
 def select_tools(tools: list[dict[str, Any]], only: str | None) -> list[dict[str, Any]]:
-    """The tools with the comma-separated names in ``only``; all tools if it is empty or None.
-
-    Raises:
-        UserError: there is no such tool.
-    """
+    """The tools with the comma-separated names in ``only``; all tools if it is empty or None."""
     if not only:
         return tools
     known = {tool["name"]: tool for tool in tools}
@@ -389,17 +366,7 @@ def used_definitions(schema: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def call_tool(name: Any, arguments: Mapping[str, Any], client: LangGraphClient) -> dict[str, Any]:
-    """Calls a tool and returns its result.
-
-    Args:
-        name: the tool's name.
-        arguments: fields of the graph's input, and settings of the graph; ``settings`` may have more settings.
-        client: sends requests as the caller.
-
-    Raises:
-        UserError: there is no such tool, its arguments are not valid, or the configuration or prices cannot be read.
-        MootError: the server refuses the run, or the run fails without a result.
-    """
+    """Calls a tool and returns its result."""
     graph, assistant, tools = str(name), str(name), graph_names(others=True)
     if name not in tools:
         own = await user_assistants(client)
@@ -451,12 +418,7 @@ def refusal_error(response: httpx.Response) -> MootError:
 
 
 def claims_result(found: dict[str, Any], usd: float | None) -> dict[str, Any]:
-    """The result of the tool `find_claims`.
-
-    Args:
-        found: the graph's output.
-        usd: the cost in USD; None if it is not known.
-    """
+    """The result of the tool `find_claims`."""
     claims = [{**{key: one[key] for key in CLAIM_FIELDS}, "filled_in": filled_words(one)} for one in found["claims"]]
     usage = {key: found["usage"][key] for key in ("calls", "prompt_tokens", "completion_tokens")}
     return {
@@ -470,12 +432,7 @@ def claims_result(found: dict[str, Any], usd: float | None) -> dict[str, Any]:
 
 
 def tool_result(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
-    """The result of a debate system's tool.
-
-    Args:
-        document: the debate's result document.
-        usd: the cost in USD; None if it is not known.
-    """
+    """The result of a debate system's tool."""
     usage, known = document["usage"], {piece["id"]: piece for piece in document["evidence"]}
     reasons = turns_by_reason(document) if document["status"] == "done" else {}
     quotes = [

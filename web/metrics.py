@@ -31,11 +31,7 @@ class Metrics:
 
 
 def begin_server_telemetry() -> None:
-    """Turns on the telemetry that the environment requests for a server. Blocking.
-
-    Raises:
-        UserError: as for `begin_telemetry`.
-    """
+    """Turns on the telemetry that the environment requests for a server. Blocking."""
     begin_telemetry(page=True)
     show_queue("page", batch_claim_counts)
 

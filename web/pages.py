@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from functools import cache
 from html import escape
 from importlib.resources import files
-from pathlib import Path, PurePath
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from moot.core.callers import CALLED_MODELS, names_in_variable
@@ -42,12 +39,20 @@ from moot.transcript.report.sources import marks_of
 from moot.transcript.report.summary import summarised
 from moot.web import claims, debates, table
 from moot.web.batches import routes as batches
-from moot.web.caller import USERS, body_of, caller_client, file_name, http_status, parse_json, public_text
+from moot.web.caller import (
+    USERS,
+    body_of,
+    caller_client,
+    http_status,
+    parse_json,
+    public_text,
+    read_upload,
+    readable_corpora,
+)
 from moot.web.docs import PLACE, docs_page
 from moot.web.kept import LARGEST, Document, parse_document
 from moot.web.live_view import STEPS, debate_view
 from moot.web.login import LOG_IN, TOKEN
-from moot.web.service.quotas import readable_corpora
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -68,8 +73,6 @@ HEADERS = {
 }
 LARGEST_FILE = 64 * 2**20
 """Maximum size of a file of evidence, in bytes."""
-_reading = asyncio.Semaphore(2)
-"""At most two files are read at the same time, because most kinds of files need a new process each."""
 THREAD_ID_LENGTH = 36
 """Length of a thread's id, in characters."""
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "json": "application/json"}
@@ -224,7 +227,8 @@ def _choices() -> dict[str, Any]:
     except the built-in one.
     ``usual`` is ``embedded`` if `moot config` or ``MOOT_MODEL`` names the built-in model, else empty.
     """
-    corpora = readable_corpora(known_corpora())
+    may_read = readable_corpora.get()
+    corpora = [name for name in known_corpora() if may_read is None or name in may_read]
     searched = [f"{kind}:{corpus}" for kind in ("hybrid", "chroma", "bm25") for corpus in corpora]
     prices = read_prices()
     offered, lacks = _offered_model()
@@ -333,17 +337,7 @@ def _import_document(content: bytes) -> str:
 
 async def texts_in_file(request: Request) -> Any:
     """A file's texts in the form of the input ``given``. The body is the file; ``name`` in the query is its name."""
-    name = file_name(request)
-    content = await body_of(request, LARGEST_FILE)
-    async with _reading:
-        return await run_in_threadpool(_texts_in_file, name, content)
-
-
-def _texts_in_file(name: str, content: bytes) -> Any:
-    with TemporaryDirectory(prefix="moot-file-") as folder:
-        file = Path(folder) / f"file{PurePath(name).suffix}"
-        file.write_bytes(content)
-        return read_given_file(file, name)
+    return await read_upload(request, LARGEST_FILE, read_given_file)
 
 
 async def convert_evidence(request: Request) -> Any:
@@ -372,9 +366,6 @@ async def _find_document(request: Request) -> dict[str, Any]:
     ``placed`` is None if the server does not have the thread. If the debate is not in the table, the fields of
     `table.status_and_action` are missing.
 
-    Raises:
-        UserError: there is no such debate or thread, or the debate has no document yet.
-        WorldError: the server could not look up the debate's thread or run.
     """
     id, client = request.path_params["id"], caller_client(request.scope)
     if len(id) == THREAD_ID_LENGTH and not await table.thread_exists(id, client):  # so that the server checks the owner
@@ -407,8 +398,6 @@ def describe_document(document: Document, *, has_ended: bool) -> dict[str, Any]:
 
     ``caveats`` are warnings shown with the verdict; ``warnings`` are the others. ``end`` is None unless ``has_ended``.
 
-    Raises:
-        UserError: this version does not know the debate's graph or settings, or its parts are inconsistent.
     """
     with checked_parts():
         sections = [asdict(section) for section in round_sections(document)]

@@ -24,7 +24,6 @@ from moot.graphs._registry import INSTALLED, descriptions, graph_path, installed
 from moot.web.caller import USERS
 from moot.web.guard import is_known, lowercase_names
 from moot.web.login import MIN_TOKEN_LENGTH, TOKEN, read_token
-from moot.web.service.users import read_users
 
 STUDIO = "https://smith.langchain.com"
 ANYWHERE = ("0.0.0.0", "::")
@@ -39,11 +38,7 @@ PATHS = ("MOOT_HOME", "MOOT_PRICES", USERS)
 
 
 def server_config() -> dict[str, Any]:
-    """The server's configuration, used in place of ``langgraph.json``. It includes graphs of installed packages.
-
-    Raises:
-        UserError: ``LANGGRAPH_WEBHOOKS`` is not valid.
-    """
+    """The server's configuration, used in place of ``langgraph.json``. It includes graphs of installed packages."""
     served = descriptions(others=True)
     graphs = {name: {"path": graph_path(name), "description": about} for name, about in served.items()}
     checkpointer = {"path": "moot.web.threads.checkpointer"}
@@ -55,8 +50,6 @@ def webhooks() -> dict[str, Any]:
 
     If LangGraph's variable ``LANGGRAPH_WEBHOOKS`` is set, its value replaces the default.
 
-    Raises:
-        UserError: the variable is not a JSON object.
     """
     try:
         value = json.loads(os.environ.get(WEBHOOKS) or '{"url": {"disable_private_ips": true, "require_https": false}}')
@@ -76,18 +69,6 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, open_browser: boo
     Its working folder is new and empty, because the server unpickles files in that folder. The folder is removed when
     the server ends. If the server is killed, the next server removes the folder, except on Windows.
 
-    Args:
-        host: the address to listen on.
-        port: the port to listen on.
-        at_once: the maximum number of concurrent debates.
-        studio: whether LangGraph Studio may use the server.
-        open_browser: whether to open the local page in a browser.
-
-    Raises:
-        UserError: the server's packages are missing, an environment variable is not valid, a package declares one of
-            moot's own names, the server cannot listen at the address, other machines could reach it without a token, or
-            the home folder cannot be written.
-        WorldError: the disk is full or fails.
     """
     check_token(host)
     check_home("Debates", "debates")
@@ -110,19 +91,9 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, open_browser: boo
         )
 
 
-def check_token(host: str, *, users: bool = False) -> None:
-    """Checks that a server which other machines can reach requires a token.
-
-    Args:
-        host: the address that the server listens on.
-        users: whether a file of users is enough in place of the token.
-
-    Raises:
-        UserError: the token is not valid; other machines can reach the server, and neither a token nor (with ``users``)
-            a file of users is set; or the file of users is needed and is not valid.
-    """
-    if not read_token() and not is_local(host) and not (users and read_users()):
-        more = f"; or name users in {USERS}" * users
+def check_token(host: str, more: str = "") -> None:
+    """Checks that a server which other machines can reach requires a token."""
+    if not read_token() and not is_local(host):
         raise UserError(
             f"Other machines can reach a server at {host}, and spend with its API keys: set {TOKEN} to a token of at "
             f"least {MIN_TOKEN_LENGTH} characters, which callers must send{more}. Make one with: openssl rand -hex 32",
@@ -136,12 +107,7 @@ def is_local(host: str) -> bool:
 
 
 def check_free(host: str, port: int) -> None:
-    """Checks that the port is free, because the server itself would silently take another port.
-
-    Raises:
-        UserError: the server cannot listen there: for example, the port is in use, or this machine does not have the
-            address.
-    """
+    """Checks that the port is free, because the server itself would silently take another port."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -175,11 +141,7 @@ def prepare(host: str, *, studio: bool) -> None:
 
 
 def check_installed() -> None:
-    """Prints a line for each installed debate system that cannot be imported. Such a system is not served.
-
-    Raises:
-        UserError: a package declares one of moot's own names, so that the name would be ambiguous.
-    """
+    """Prints a line for each installed debate system that cannot be imported. Such a system is not served."""
     for name in INSTALLED.conflicts():
         INSTALLED.check(name)
     for error in installed_systems()[1]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,6 @@ from textwrap import shorten
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
-from filelock import FileLock
 from langchain_core.runnables import RunnableConfig
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, ConflictError, InternalServerError, NotFoundError
@@ -34,7 +33,6 @@ from moot.nodes._runtime.document import unfinished
 from moot.web import debates
 from moot.web.caller import EVERYBODY, current_user, has_auth
 from moot.web.kept import HEX, ID, id_time_at
-from moot.web.service.reservations import reserved_ceilings
 from starlette.concurrency import run_in_threadpool
 
 log = logging.getLogger(__name__)
@@ -52,6 +50,10 @@ SEARCH_SIZE = 1000
 """Maximum number of threads in the reply to one request to the server."""
 LONGEST_LINE = 120
 """Maximum length of a text's first line, in characters."""
+Reserve = Callable[[str, str | None, Mapping[str, Any]], AbstractAsyncContextManager[Budget | None]]
+"""Reserves ceilings for a run, from the run's id, its user and its settings."""
+GOING = ("pending", "running")
+"""Statuses of a server's run that has not ended."""
 RESUMABLE = ("interrupted", "failed")
 """Statuses of debates that stopped early. These debates and waiting debates can be resumed."""
 
@@ -75,17 +77,12 @@ class Table:
     def __init__(self) -> None:
         self.is_shared = False
         """Whether other processes share the table and may run debates requested here; see `moot service`."""
+        self.reserve: Reserve = lambda *_: nullcontext()
+        """Reserves a part of a user's quotas for a run; see `moot service`."""
         self.requests: dict[str, RunRequest] = {}
         """Requests whose runs have not begun, by the value of `REQUEST_KEY` in the run's metadata."""
         self.latest: dict[str, str] = {}
         """Maps a thread's id to the id of its last document. Needed for debates that the store does not have."""
-        self.locks: dict[str, FileLock] = {}
-        """Locks by idempotency key. Until a debate has its row, the lock keeps other servers from starting it."""
-
-    async def unlock(self, key: str | None) -> None:
-        """Releases the lock, if any, of an idempotency key whose debate has its row or will not start."""
-        if lock := self.locks.pop(key or "", None):
-            await asyncio.to_thread(lock.release)
 
     def metadata(self, request: RunRequest) -> dict[str, str]:
         """The metadata by which a run's debate finds its request.
@@ -116,18 +113,18 @@ class Table:
         if self.is_shared:
             return shared_use(run)
         request = self.requests.pop((run.get("metadata") or {}).get(REQUEST_KEY) or "", RunRequest())
-        return replace(current_use("record"), id=request.debate, idempotency_key=request.key)
+        key = request.key and user_key(request.key, None)
+        return replace(current_use("record"), id=request.debate, idempotency_key=key)
 
     def reservation(self, use: StoreUse, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Budget | None]:
-        """In a service, a reservation of a part of the user's quotas; see `reserved_ceilings`."""
-        return reserved_ceilings(use.run or "", use.person, settings)
+        """In a service, a reservation of a part of the user's quotas."""
+        return self.reserve(use.run or "", use.person, settings)
 
     async def begun(self, session: Session) -> None:
         """Stores the thread and the run of a debate that has just begun or been resumed.
 
-        The lock of its idempotency key is released. Nothing is stored if the run has no thread.
+        Nothing is stored if the run has no thread.
         """
-        await self.unlock(session.use.idempotency_key)
         config = session.run.get("configurable") or {}
         if "thread_id" in config:
             store, run = open_store(), str(config.get("run_id", ""))
@@ -315,10 +312,11 @@ async def status_and_action(row: Run, client: LangGraphClient) -> dict[str, Any]
         WorldError: the server could not look up the debate's thread or run.
     """
     last_run = row.served
-    if row.status == "interrupted" and last_run and await will_restart(*last_run, client):
+    going = await run_status(*last_run, client) if last_run and row.status in ("running", "interrupted") else None
+    if row.status == "interrupted" and TABLE.is_shared and going in GOING:  # a worker was lost, another one restarts it
         row = replace(row, status="running")
     more: dict[str, Any] = {"status": row.status, "debate": row.id, "calls": row.calls, "note": row.note}
-    if row.status == "running" and last_run and await run_exists(*last_run, client):
+    if row.status == "running" and last_run and going:
         return more | {"thread": last_run[0], "can": "watch"}
     if row.status == "waiting" and last_run and await thread_exists(last_run[0], client):
         return more | {"thread": last_run[0], "can": "answer"}
@@ -349,44 +347,37 @@ def first_line(text: str) -> str:
 
 
 async def thread_exists(thread: str, client: LangGraphClient) -> bool:
-    """Whether this server has a thread, and the caller may see it. Raises WorldError as `_exists`."""
-    return await _exists(client.threads.get(thread))
+    """Whether this server has a thread, and the caller may see it. Raises WorldError as `_found`."""
+    return await _found(client.threads.get(thread)) is not None
 
 
-async def run_exists(thread: str, run: str, client: LangGraphClient) -> bool:
-    """Whether this server has a run, and the caller may see it. Raises WorldError as `_exists`.
+async def run_status(thread: str, run: str, client: LangGraphClient) -> str | None:
+    """The status of a run on this server; None if there is none that the caller may see. Raises WorldError as `_found`.
 
-    False if the run is on another server with the same ``MOOT_HOME``.
+    A run may be on another server with the same ``MOOT_HOME``. If the run is empty, because the debate begins just now,
+    the status is that of the thread's running run.
     """
-    return await _exists(client.runs.get(thread, run))
+    if run:
+        found = [await _found(client.runs.get(thread, run))]
+    else:
+        found = await _found(client.runs.list(thread, limit=1, status="running")) or []
+    return next((one["status"] for one in found if one), None)
 
 
-async def _exists(lookup: Awaitable[Any]) -> bool:
-    """Whether a request to the server succeeds; False if the server refuses it, for example because nothing is found.
+async def _found(lookup: Awaitable[Any]) -> Any:
+    """What the server answers; None if it refuses the request, for example because nothing is found.
 
     Raises:
         WorldError: the server could not answer the request (status 500 or higher).
     """
     try:
-        await lookup
+        return await lookup
     except InternalServerError as error:
         raise WorldError(
             "The server cannot look this up now: its database may be unreachable.", kind="unreachable", retryable=True
         ) from error
     except APIError:
-        return False
-    return True
-
-
-async def will_restart(thread: str, run: str, client: LangGraphClient) -> bool:
-    """Whether `moot service` will restart a run whose worker was lost, because the run is still pending or running.
-
-    False on other servers, or if the run cannot be looked up.
-    """
-    try:
-        return TABLE.is_shared and (await client.runs.get(thread, run))["status"] in ("pending", "running")
-    except APIError:
-        return False
+        return None
 
 
 async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Run | None]:

@@ -50,8 +50,6 @@ def ensure_file() -> Path:
     An existing file is not opened. When a process closes any descriptor of a file, POSIX drops all locks of the process
     on that file. Another process could then remove the write-ahead log that SQLite still uses in this process.
 
-    Raises:
-        OSError: the file cannot be created.
     """
     path = threads_path()
     private_folder(path.parent)
@@ -62,12 +60,7 @@ def ensure_file() -> Path:
 
 @asynccontextmanager
 async def checkpointer() -> AsyncIterator[Saver]:
-    """Context manager: yields a checkpointer that stores threads in the file.
-
-    Raises:
-        OSError: the file cannot be created.
-        sqlite3.Error: the file cannot be opened.
-    """
+    """Context manager: yields a checkpointer that stores threads in the file."""
     path = await asyncio.to_thread(ensure_file)
     async with aiosqlite.connect(path) as connection:
         await connection.execute("PRAGMA synchronous = NORMAL")
@@ -89,12 +82,7 @@ class Saver(AsyncSqliteSaver):
             await self.conn.commit()
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Removes threads, or all their checkpoints except the last one of each namespace.
-
-        Args:
-            thread_ids: the ids of the threads.
-            strategy: ``delete_all`` removes the threads; any other value keeps the last checkpoints.
-        """
+        """Removes threads, or all their checkpoints except the last one of each namespace."""
         await self.setup()
         latest = "SELECT max(checkpoint_id) FROM checkpoints AS c WHERE c.thread_id = ? GROUP BY c.checkpoint_ns"
         for thread in map(str, thread_ids):
@@ -141,10 +129,6 @@ async def restore() -> None:
     A thread is not added if it has no debate, or if this server does not have the debate's graph. Such a thread stays
     in the file until `prune` removes it, because another server may use it.
 
-    Raises:
-        MootError: the store cannot be used.
-        OSError, sqlite3.Error: the file cannot be used.
-        APIError: the server refuses to add or to remove a thread.
     """
     rows = await _last_debates()
     threads = get_client(url=None, api_key=None).threads
@@ -167,11 +151,6 @@ async def prune(saver: Saver, debates: Mapping[str, Run], days: float = DAYS, mo
     The thread of a running or waiting debate is removed only if it is too old, not because of the file's size. A debate
     whose thread was removed can still be resumed.
 
-    Args:
-        saver: the file's checkpointer.
-        debates: the last debate of each thread, by the thread's id.
-        days: see `DAYS`.
-        most: the maximum number of bytes in use in the file.
     """
     limit = time.time() - days * 86400
     written = await saver.threads()
@@ -187,11 +166,7 @@ async def prune(saver: Saver, debates: Mapping[str, Run], days: float = DAYS, mo
 
 
 async def forget(saver: Saver, thread: str) -> None:
-    """Removes a thread from the file, and from the server's list.
-
-    Raises:
-        APIError: the server refuses to remove the thread.
-    """
+    """Removes a thread from the file, and from the server's list."""
     with suppress(NotFoundError, UnprocessableEntityError):  # the thread is not in the list, or its id is not a UUID
         await get_client(url=None, api_key=None).threads.delete(thread)
     await saver.adelete_thread(thread)

@@ -18,7 +18,7 @@ from sqlalchemy.dialects import postgresql
 T = TypeVar("T")
 Job = Callable[[Any], T]
 
-VERSION = 6
+VERSION = 7
 """The version of moot's tables. Each change of the tables increases it, and tables of another version are refused."""
 PATIENCE = 120.0
 """Seconds for which a job is retried by default, for example if the server is unreachable or its disk is full."""
@@ -78,10 +78,6 @@ CREATE TABLE moot.spent (
     id text PRIMARY KEY, person text NOT NULL, tokens float8 NOT NULL, usd float8, at timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX spent_by ON moot.spent (person, at);
-CREATE TABLE moot.keys (
-    key text PRIMARY KEY, fingerprint text NOT NULL, thread text NOT NULL, run text,
-    at timestamptz NOT NULL DEFAULT now()
-);
 CREATE TABLE moot.reserved (
     key text PRIMARY KEY, person text NOT NULL, process text NOT NULL, tokens float8 NOT NULL, usd float8 NOT NULL
 );

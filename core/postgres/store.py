@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.heartbeat import SILENCE
-from moot.core.store import Store, runs, transaction, upsert
+from moot.core.store import Store, runs, upsert
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
@@ -60,14 +60,6 @@ class PostgresStore(Store):
     def lock(self, connection: Connection, name: str) -> None:
         """Lets other transactions with this name wait."""
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))"), {"name": name})
-
-    @transaction
-    def delete(self, connection: Connection, id: str, *, only_replies: bool = False) -> None:
-        """The same as `Store.delete`; a removed run's idempotency key can be used again."""
-        if not only_replies:
-            of_run = "DELETE FROM moot.keys WHERE key IN (SELECT idempotency_key FROM moot.stored_runs WHERE id = :id)"
-            connection.execute(text(of_run), {"id": id})
-        self._delete(connection, id, only_replies=only_replies)
 
     def close(self) -> None:
         """Waits at most about `CLOSING` seconds for the methods that run or wait, and closes the connections."""

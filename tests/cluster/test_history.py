@@ -16,7 +16,7 @@ from moot.core.postgres.store import PostgresStore
 from moot.core.store import Reply
 from moot.web import debates
 from moot.web.caller import current_user
-from moot.web.service.documents import Documents
+from moot.web.documents import Documents
 
 from tests.cluster.postgres import Server, binaries, running_postgres
 from tests.commands import moot

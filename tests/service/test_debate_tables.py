@@ -14,8 +14,7 @@ from moot.core.postgres.store import PostgresStore
 from moot.core.store import RunStart
 from moot.web import debates
 from moot.web.caller import current_user
-from moot.web.service import keys
-from moot.web.service.documents import Documents
+from moot.web.documents import Documents
 
 from tests.cluster.postgres import Server, binaries, running_postgres
 from tests.web.documents import a_debate
@@ -167,27 +166,3 @@ async def test_neither_an_unfinished_document_nor_another_user_replaces_a_finish
         current_user.reset(token)
         assert debates.load(id) == document
         assert len(debates.all_document_ids()) == 1
-
-
-def test_an_idempotency_key_belongs_to_one_request_until_the_key_is_free(
-    postgres: Postgres, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A released key is free for any request.
-
-    A key is free for equal requests if its run has stopped, or if no run was stored for it within a minute.
-    """
-    monkeypatch.setenv("MOOT_DATABASE", server.url)
-    with closing(keys.database()):
-        assert keys.reserve_key("key", "print", "one", None).is_ours
-        waits = keys.reserve_key("key", "print", "two", None)
-        assert (waits.is_ours, waits.thread, waits.run) == (False, "one", None)
-        keys.release_key("key", "two")  # has no effect, because the request of thread one has the key
-        keys.store_run("key", "one", "run")
-        assert keys.reserve_key("key", "print", "two", None).run == "run"
-        assert not keys.reserve_key("key", "other", "two", "run").is_ours  # the fingerprint differs
-        # The run of the key has stopped, and this request resumes its debate.
-        assert keys.reserve_key("key", "print", "two", "run").is_ours
-        keys.release_key("key", "two")
-        assert keys.reserve_key("key", "other", "three", None).is_ours
-        postgres.do(lambda cursor: cursor.execute("UPDATE moot.keys SET at = now() - interval '2 minutes'"))
-        assert keys.reserve_key("key", "other", "four", None).is_ours  # no run was stored within a minute

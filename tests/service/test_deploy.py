@@ -7,8 +7,8 @@ import re
 from moot.core.endpoint import PROVIDERS
 from moot.core.lazy import imported
 from moot.nodes._models.prices import read_prices
+from moot.service.users import User
 from moot.web.serve import PATHS
-from moot.web.service.users import User
 from typer.main import get_command
 
 from tests.service.running import DEPLOY, OURS, PRICES, compose

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from moot.core.errors import UserError
 from moot.graphs._registry import INSTALLED
-from moot.web.service.config import environment
-from moot.web.service.quotas import check_corpora, check_prices
-from moot.web.service.users import User, Users, read_users
+from moot.service.config import environment
+from moot.service.quotas import check_corpora, check_prices
+from moot.service.users import User, Users, read_users
 
 from tests.installed.package import EXAMPLE
 

@@ -13,7 +13,11 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from fastapi import FastAPI
 from moot.core.errors import UserError
+from moot.core.postgres.connection import Postgres
+from moot.core.postgres.store import PostgresStore
+from moot.core.store import use_store
 from moot.graphs.presets import PRESETS
+from moot.service.app import read_callers
 from moot.web.login import Attempts, Login, Sessions, read_token
 from moot.web.serve import check_token
 from starlette.requests import HTTPConnection
@@ -240,7 +244,7 @@ def test_a_users_token_opens_the_page_but_not_the_metrics(tmp_path: Path, monkey
     monkeypatch.setenv("MOOT_TOKEN", "")
     monkeypatch.setenv("MOOT_USERS", str(tmp_path / "users.toml"))
     monkeypatch.setenv("MOOT_METRICS_TOKEN", "prometheus-battery-staple")
-    login = Login(FastAPI())
+    login = Login(FastAPI(), read_callers)
     sent = {"type": "http", "client": ("10.0.0.1", 1), "headers": [(b"authorization", b"Bearer " + token)]}
     statuses = [login.identify(HTTPConnection({**sent, "path": path}))[1] for path in ("/moot", "/metrics")]
     assert statuses == [0, 401]
@@ -252,8 +256,9 @@ def test_the_login_page_opens_if_the_database_cannot_be_reached(
     pytest.importorskip("psycopg")
     (tmp_path / "users.toml").write_text(f'[bob]\ntoken_sha256 = "{sha256(TOKEN.encode()).hexdigest()}"\n')
     monkeypatch.setenv("MOOT_USERS", str(tmp_path / "users.toml"))
-    monkeypatch.setenv("MOOT_DATABASE", f"postgresql://127.0.0.1:{free_port()}/moot")
-    browser = TestClient(Login(FastAPI()))
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    use_store(PostgresStore(Postgres(f"postgresql://127.0.0.1:{free_port()}/moot")))
+    browser = TestClient(Login(FastAPI(), read_callers))
     assert browser.post("/moot/login", data={"token": TOKEN}, follow_redirects=False).status_code == 303
     page = browser.get("/moot/login")
     assert page.status_code == 200

@@ -8,6 +8,8 @@ import os
 import signal
 import socket
 import stat
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -179,3 +181,12 @@ def test_an_environment_variable_configures_webhooks(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv("LANGGRAPH_WEBHOOKS", wrong)
         with pytest.raises(UserError, match="LANGGRAPH_WEBHOOKS must be a JSON object"):
             server_config()
+
+
+@pytest.mark.parametrize("variable", ["MOOT_USERS", "MOOT_DATABASE"])
+def test_moot_serve_does_not_start_with_a_variable_of_the_service(variable: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from moot.cli.main import run; run()", "serve", "--port", str(free_port())]
+    variables = os.environ | {"MOOT_HOME": str(tmp_path), variable: "postgresql://127.0.0.1/moot"}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert f"{variable} is set, but this server " in done.stdout + done.stderr

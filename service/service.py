@@ -15,10 +15,11 @@ from uuid import uuid4
 
 from moot.core.errors import UserError
 from moot.core.lazy import import_extra, imported
-from moot.web.caller import DATABASE
+from moot.service.config import DEFAULTS, environment, write_config
+from moot.service.stores import START_LOCK
+from moot.service.users import read_users
+from moot.web.caller import DATABASE, USERS
 from moot.web.serve import browser_url, check_free, check_installed, check_token, prepare
-from moot.web.service.config import DEFAULTS, environment, write_config
-from moot.web.service.stores import START_LOCK
 
 log = logging.getLogger(__name__)
 
@@ -28,21 +29,10 @@ PACKAGES = ("aegra_api", "langgraph.checkpoint.postgres", "psycopg", "uvicorn")
 
 
 def run_service(host: str, port: int, at_once: int) -> None:
-    """Runs one process of the service until it is interrupted.
-
-    Args:
-        host: the address to listen on.
-        port: the port to listen on.
-        at_once: the maximum number of concurrent debates of this process; 0 to run none.
-
-    Raises:
-        UserError: the extra ``service`` is not installed, the server cannot listen at the address, an environment
-            variable is missing or not valid, a package declares a name of moot's own, Aegra does not use moot's
-            authentication, or Aegra's configuration cannot be written.
-        WorldError: the database cannot be reached, or the disk is full or fails.
-    """
+    """Runs one process of the service until it is interrupted."""
     check_packages()
-    check_token(host, users=True)
+    if not read_users():
+        check_token(host, f"; or name users in {USERS}")
     check_free(host, port)
     os.environ.setdefault("LOG_LEVEL", DEFAULTS["LOG_LEVEL"])
     check_installed()
@@ -63,26 +53,17 @@ def run_service(host: str, port: int, at_once: int) -> None:
 
 
 def check_packages() -> None:
-    """Checks that the extra ``service`` is installed.
-
-    Raises:
-        UserError: the extra is not installed.
-        Exception: any other error of an import.
-    """
+    """Checks that the extra ``service`` is installed."""
     hint = "It needs Python 3.12 or later." if sys.version_info < (3, 12) else ""
     for name in PACKAGES:
         import_extra(name, "service", "The service", hint)
 
 
 def check_auth_is_ours() -> None:
-    """Checks that Aegra uses moot's authentication. Without authentication, Aegra treats all users as one.
-
-    Raises:
-        UserError: Aegra uses another authentication, or none.
-    """
-    if imported("aegra_api.core.auth_middleware").get_auth_instance() is not imported("moot.web.service.auth").auth:
+    """Checks that Aegra uses moot's authentication. Without authentication, Aegra treats all users as one."""
+    if imported("aegra_api.core.auth_middleware").get_auth_instance() is not imported("moot.service.auth").auth:
         raise UserError(
-            "Aegra could not load moot.web.service.auth: users would see each other's threads. Aegra's log says why "
+            "Aegra could not load moot.service.auth: users would see each other's threads. Aegra's log says why "
             "(LOG_LEVEL=ERROR).",
             kind="invalid_environment",
         )
@@ -125,15 +106,7 @@ def restart_runs_after_postgres_outage() -> None:
 
 
 def release_run_on_outage(step: Callable[..., Awaitable[T]], run_of: Callable[..., str]) -> Callable[..., Awaitable[T]]:
-    """Wraps a step of a run, so that the run is released if Postgres is unreachable; see `release_run`.
-
-    Args:
-        step: the step, a coroutine function.
-        run_of: returns the run's id; it is called with the step's positional arguments.
-
-    Returns:
-        The wrapped step. Errors that do not come from an outage of Postgres are raised unchanged.
-    """
+    """Wraps a step of a run, so that the run is released if Postgres is unreachable; see `release_run`."""
 
     async def run_step(*values: Any, **named: Any) -> T:
         try:
@@ -210,8 +183,6 @@ def release_run(run_id: str) -> NoReturn:
 
     The worker may belong to any process, also to this one.
 
-    Raises:
-        CancelledError: always.
     """
     imported("aegra_api.services.run_executor")._lease_loss_cancellations.add(run_id)
     raise asyncio.CancelledError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -14,10 +15,10 @@ from moot.core.postgres.heartbeat import Heartbeat
 from moot.core.postgres.store import PostgresStore
 from moot.core.redaction import redact
 from moot.core.store import use_store
+from moot.service.usage import reserved_ceilings
 from moot.web import debates
 from moot.web.caller import DATABASE
-from moot.web.service import reservations
-from moot.web.service.documents import Documents
+from moot.web.documents import Documents
 from moot.web.table import TABLE
 
 START_LOCK_NUMBER = 1836019574
@@ -34,12 +35,7 @@ class StartLock:
         self._connection: Any = None
 
     def begin(self, url: str) -> None:
-        """Waits until no other process is starting, and takes the lock. Blocking.
-
-        Raises:
-            UserError: the package ``psycopg`` is not installed.
-            WorldError: the database cannot be reached, or its address is not valid.
-        """
+        """Waits until no other process is starting, and takes the lock. Blocking."""
         psycopg = queue_module("psycopg")
         try:
             self._connection = psycopg.connect(url, connect_timeout=10, autocommit=True, application_name="moot start")
@@ -63,22 +59,15 @@ START_LOCK = StartLock()
 
 
 @asynccontextmanager
-async def shared_stores(url: str) -> AsyncIterator[None]:
-    """Context manager: inside it, this process stores its debates in a database that other processes also use.
-
-    Args:
-        url: the database's address.
-
-    Raises:
-        UserError, WorldError: the database cannot be used, or its tables are from another version.
-    """
+async def shared_stores() -> AsyncIterator[None]:
+    """Context manager: inside it, this process stores its debates in the database that ``MOOT_DATABASE`` names."""
+    url = os.environ[DATABASE]
     with closing(Postgres(url)) as postgres:
         await asyncio.to_thread(postgres.prepare, 30.0)
     presence = Heartbeat(url)
     await asyncio.to_thread(presence.begin)
-    reservations.process = presence.id
     store = use_store(PostgresStore(Postgres(url), presence.id))
-    TABLE.is_shared = True
+    TABLE.is_shared, TABLE.reserve = True, reserved_ceilings
     try:
         with closing(Documents(Postgres(url))) as documents, debates.use_database(documents):
             yield

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -13,20 +12,17 @@ from uuid import uuid4
 
 from langgraph_sdk.client import LangGraphClient
 from moot.core.errors import UserError, WorldError
-from moot.core.words import count_with_noun
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
 from moot.nodes._models.budget import debates_within
 from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._runtime.settings import checked_settings, with_usual_model
-from moot.web.caller import DATABASE, caller_client, current_user, public_text
+from moot.service.usage import count_debate, reserved_ceilings, uncount_debate, usage
+from moot.service.users import User, read_users
+from moot.web.caller import caller_client, current_user, public_text, readable_corpora
 from moot.web.checks import RUN_ROUTES, graph_and_settings, replay, settings_in
 from moot.web.guard import is_own
 from moot.web.idempotency import START_ROUTE
-from moot.web.service.keys import database
-from moot.web.service.reservations import reserved_ceilings
-from moot.web.service.usage import check_spent, lock_usage, quota_error, usage, usage_of
-from moot.web.service.users import User, read_users
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -45,45 +41,11 @@ SEARCHES = ("chroma", "bm25", "hybrid")
 """Kinds of sources that name a corpus, as ``KIND:CORPUS``."""
 
 
-def count_debate(person: str, user: User) -> int:
-    """Adds a debate to the user's count of debates, before the debate starts. Blocking.
-
-    Args:
-        person: the user's name.
-        user: the user's quotas.
-
-    Returns:
-        The id with which `uncount_debate` removes the debate from the count.
-
-    Raises:
-        UserError: the quota of debates is used up, or the database cannot be used; or as for `check_spent`.
-        WorldError: the database cannot be used.
-    """
-
-    def transaction(cursor: Any) -> int:
-        lock_usage(cursor, person)
-        used = usage_of(cursor, person)
-        if user.debates_a_day is not None and used.debates >= user.debates_a_day:
-            started = f"started {count_with_noun(used.debates, 'debate')} in 24 hours"
-            raise quota_error(f"{started}, and may start {user.debates_a_day:,}")
-        check_spent(used, user)
-        cursor.execute("INSERT INTO moot.asked (person) VALUES (%s) RETURNING id", (person,))
-        return int(cursor.fetchone()[0])
-
-    return database().do(transaction, 10)
-
-
 async def check_prices(body: Any, client: LangGraphClient) -> None:
     """Refuses a request if one of its models has no known price.
 
     If a new debate has no model in its settings, the model of MOOT_MODEL is checked.
 
-    Args:
-        body: the request's body; its settings are valid.
-        client: sends requests as the caller.
-
-    Raises:
-        UserError: a model has no price, or the file of prices cannot be read.
     """
     if not isinstance(body, Mapping):
         return
@@ -126,23 +88,11 @@ def command_values(body: Mapping[str, Any]) -> list[Any]:
     return [command.get("goto"), command.get("update")] if isinstance(command, Mapping) else []
 
 
-def uncount_debate(number: int) -> None:
-    """Undoes `count_debate` for a debate that was not started. Blocking.
-
-    Args:
-        number: the id that `count_debate` returned.
-    """
-    query = "DELETE FROM moot.asked WHERE id = %s"
-    database().do(lambda cursor: cursor.execute(query, (number,)), 10)
-
-
 def check_corpora(body: Any, user: User) -> None:
     """Checks that the user may read every corpus that a request names in its settings or its values for the state.
 
     Values are checked, because a resumed debate reads its settings from its state, and a `Send` can name a source.
 
-    Raises:
-        UserError: the user may not read one of these corpora.
     """
     if user.corpora is None:
         return
@@ -169,47 +119,25 @@ def corpora_in(settings: Any) -> Iterator[str]:
             yield name
 
 
-def readable_corpora(corpora: list[str]) -> list[str]:
-    """Those of the given corpora that the current user may read. Blocking."""
-    users = read_users() if current_user.get() else None
-    mine = users.by_name[current_user.get() or ""].corpora if users else None
-    return corpora if mine is None else [name for name in corpora if name in mine]
-
-
-def describe_usage(person: str) -> str:
-    """A sentence with a user's usage in the last 24 hours. Blocking.
-
-    Raises:
-        UserError, WorldError: the database cannot be used.
-    """
-    used = usage(person)
-    more = f", without {count_with_noun(used.unpriced, 'unknown cost')}" * bool(used.unpriced)
-    counts = f"{count_with_noun(used.debates, 'debate')}, {count_with_noun(used.tokens, 'token')}"
-    reserved = f"{count_with_noun(used.reserved_tokens, 'token')} and ${used.reserved_usd:,.2f}"
-    running = f" Running debates may use {reserved} more." * bool(used.reserved_tokens or used.reserved_usd)
-    return f"In the last 24 hours: {counts}, ${used.usd:,.2f}{more}.{running}"
-
-
 class Quotas:
-    """Middleware of a service: refuses requests beyond a quota, for a forbidden corpus, or to `MISSING_ROUTES`.
+    """Middleware that refuses requests beyond a quota, for a forbidden corpus, or to `MISSING_ROUTES`.
 
-    If the user has a quota in USD, it also refuses models without a price. Without ``MOOT_DATABASE``, it passes every
-    request on.
+    If the user has a quota in USD, it also refuses models without a price.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.is_service = bool(os.environ.get(DATABASE))
-        self.users = read_users() if self.is_service else None
+        self.users = read_users()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on or refuses it."""
-        if not self.is_service or scope["type"] != "http" or is_own(scope):
+        if scope["type"] != "http" or is_own(scope):
             return await self.app(scope, receive, send)
         path, person = scope["path"].rstrip("/"), current_user.get()
         if fault := next((message for route, message in MISSING_ROUTES.items() if re.fullmatch(route, path)), ""):
             return await JSONResponse({"detail": fault, "kind": "not_here"}, 501)(scope, receive, send)
         user = self.users.by_name[person] if self.users and person else None
+        readable_corpora.set(user.corpora if user else None)
         is_limited = RUN_ROUTES.search(path) or STATE.match(path) or SUMMARY.fullmatch(path)
         if person is None or user is None or scope["method"] not in ("POST", "PATCH", "PUT") or not is_limited:
             return await self.app(scope, receive, send)
@@ -226,7 +154,7 @@ class Quotas:
             elif SUMMARY.fullmatch(path):
                 return await self._summarise(person, scope, receive, send)
             elif START_ROUTE.fullmatch(path):
-                check_spent(await asyncio.to_thread(usage, person), user)
+                (await asyncio.to_thread(usage, person)).check(user)
         except UserError as error:
             status = 429 if error.kind == "quota" else 422
             return await JSONResponse({"detail": error.detail, "kind": error.kind}, status)(scope, receive, send)
@@ -235,11 +163,7 @@ class Quotas:
         return await self.app(scope, receive, send if counted is None else uncount_if_refused(counted, send))
 
     async def _summarise(self, person: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request for a summary on, which runs within a reservation.
-
-        Raises:
-            UserError, WorldError: as `reserved_ceilings`.
-        """
+        """Passes a request for a summary on, which runs within a reservation."""
         async with reserved_ceilings(f"summary {uuid4().hex}", person, {}) as reserved:
             with debates_within(reserved) if reserved else nullcontext():
                 await self.app(scope, receive, send)

@@ -58,11 +58,7 @@ class User:
 
 @dataclass(frozen=True)
 class Users:
-    """All users of the service.
-
-    Args:
-        by_name: the users by their names.
-    """
+    """All users of the service."""
 
     by_name: Mapping[str, User]
     _by_digest: dict[str, str] = field(init=False, repr=False)
@@ -75,12 +71,7 @@ class Users:
         return self._by_digest.get(hashlib.sha256(token).hexdigest())
 
     def session_cookie(self, name: str, seconds: int) -> str:
-        """The cookie of a user's new session.
-
-        Args:
-            name: the user's name, which must be in the file.
-            seconds: the number of seconds until the session expires.
-        """
+        """The cookie of a user's new session."""
         until = int(time.time()) + seconds
         return f"{name}.{until}.{self._signature(name, until)}"
 
@@ -92,18 +83,16 @@ class Users:
             return None
         return name if hmac.compare_digest(signature.encode(), self._signature(name, int(until)).encode()) else None
 
+    def end_session(self, cookie: str) -> None:
+        """Does nothing: the browser forgets the cookie. Any process accepts it until it expires."""
+
     def _signature(self, name: str, until: int) -> str:
         key = self.by_name[name].token_sha256.encode()
         return hmac.new(key, f"moot session {name} {until}".encode(), "sha256").hexdigest()
 
 
 def read_users() -> Users | None:
-    """The users in the file that ``MOOT_USERS`` names; None if the variable is not set or blank. Blocking.
-
-    Raises:
-        UserError: the file cannot be read, is not valid TOML or names no user; a user's name or table is not valid; or
-            two users have the same token.
-    """
+    """The users in the file that ``MOOT_USERS`` names; None if the variable is not set or blank. Blocking."""
     if not (named := os.environ.get(USERS, "").strip()):
         return None
     try:

@@ -12,11 +12,7 @@ auth = Auth()
 
 @auth.authenticate
 async def authenticate(headers: dict[str, Any]) -> dict[str, Any]:
-    """Authenticates the user named in the header.
-
-    Raises:
-        HTTPException: the header is missing or empty.
-    """
+    """Authenticates the user named in the header."""
     name = headers.get(USER_HEADER)
     if not name:
         raise Auth.exceptions.HTTPException(status_code=401, detail="The request names no user.")

@@ -38,17 +38,7 @@ Redis loses a run before the run has started, the run is found after 15 to 20 se
 
 
 def write_config(folder: Path) -> Path:
-    """Writes Aegra's configuration.
-
-    Args:
-        folder: the folder to write to; created if missing.
-
-    Returns:
-        The path for ``AEGRA_CONFIG``.
-
-    Raises:
-        UserError, WorldError: the folder cannot be written.
-    """
+    """Writes Aegra's configuration to a folder; returns the path for ``AEGRA_CONFIG``."""
     graphs = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,10 +47,11 @@ def write_config(folder: Path) -> Path:
             graphs[name] = {"path": f"./{name}.py:graph", "description": about}
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}).", kind="invalid_environment") from error
+    origins = sorted(lowercase_names("MOOT_ALLOWED_ORIGINS"))
     config: dict[str, Any] = {
         "graphs": graphs,
-        "http": {"app": "moot.web.app:app", "cors": {"allow_origins": sorted(lowercase_names("MOOT_ALLOWED_ORIGINS"))}},
-        "auth": {"path": "moot.web.service.auth:auth"},
+        "http": {"app": "moot.service.app:app", "cors": {"allow_origins": origins}},
+        "auth": {"path": "moot.service.auth:auth"},
         # A restarted debate finds its replies in the store, so frequent checkpoints would be wasted.
         "checkpointer": {"durability": "exit", "ttl": {"strategy": "delete", "default_ttl": THREAD_MINUTES}},
     }
@@ -72,15 +63,7 @@ def write_config(folder: Path) -> Path:
 
 
 def environment(config: Path, at_once: int) -> dict[str, str]:
-    """Aegra's settings, as environment variables.
-
-    Args:
-        config: the path that `write_config` returned.
-        at_once: the maximum number of concurrent debates of this process; 0 to run none.
-
-    Raises:
-        UserError: ``MOOT_DATABASE`` or ``REDIS_URL`` is not set, or has the wrong scheme.
-    """
+    """Aegra's settings, as environment variables."""
     return {
         **{name: os.environ.get(name) or default for name, default in DEFAULTS.items()},
         "AEGRA_CONFIG": str(config),
@@ -93,11 +76,7 @@ def environment(config: Path, at_once: int) -> dict[str, str]:
 
 
 def address(variable: str, schemes: tuple[str, ...], example: str) -> str:
-    """The address in an environment variable.
-
-    Raises:
-        UserError: the variable is not set, or its scheme is not one of ``schemes``.
-    """
+    """The address in an environment variable."""
     url = os.environ.get(variable, "").strip()
     scheme, separator, _ = url.partition("://")
     if not separator or scheme.lower() not in schemes:
