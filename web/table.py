@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from textwrap import shorten
 from typing import Any
 from uuid import UUID, uuid4, uuid5
@@ -24,7 +23,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, ConflictError, InternalServerError, NotFoundError
 from moot.core.errors import UserError, WorldError
 from moot.core.redaction import hide_secrets
-from moot.core.store import Run, open_store
+from moot.core.store import Document, Run, open_store
 from moot.graphs._registry import graph_names
 from moot.nodes._models.budget import Budget
 from moot.nodes._models.replies import StoreUse, current_use
@@ -33,7 +32,7 @@ from moot.nodes._records.reducers import turn_key, written_values
 from moot.nodes._runtime.document import unfinished
 from moot.web import debates
 from moot.web.caller import EVERYBODY, current_user, has_auth
-from moot.web.kept import HEX, ID, id_time_at
+from moot.web.kept import HEX, ID
 from moot.web.service.reservations import reserved_ceilings
 from starlette.concurrency import run_in_threadpool
 
@@ -77,8 +76,6 @@ class Table:
         """Whether other processes share the table and may run debates requested here; see `moot service`."""
         self.requests: dict[str, RunRequest] = {}
         """Requests whose runs have not begun, by the value of `REQUEST_KEY` in the run's metadata."""
-        self.latest: dict[str, str] = {}
-        """Maps a thread's id to the id of its last document. Needed for debates that the store does not have."""
         self.locks: dict[str, FileLock] = {}
         """Locks by idempotency key. Until a debate has its row, the lock keeps other servers from starting it."""
 
@@ -133,27 +130,22 @@ class Table:
             store, run = open_store(), str(config.get("run_id", ""))
             await store.soon(store.record_thread, session.id, str(config["thread_id"]), run)
 
-    async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
-        """Writes the document of a debate whose run is over.
+    async def ended(self, session: Session, error: BaseException | None) -> tuple[Document | None, str | None]:
+        """The document of a debate whose run is over.
 
         Returns:
-            Two values. The first is the document's path (in a database, its id); None if no document was written. The
-            second says why the document could not be written, or else why the run failed; None if neither is the case.
-            A cancelled run did not fail.
+            Two values. The first is the document; None for a search for claims. The second says why there is none, or
+            else why the run failed; None if neither is the case. A cancelled run did not fail.
         """
         note = hide_secrets(f"{type(error).__name__}: {error}"[:500]) if isinstance(error, Exception) else None
         token = current_user.set(session.use.person)
         try:
-            path = await asyncio.to_thread(write_document, session)
+            return await asyncio.to_thread(document_of, session), note
         except Exception as fault:  # only the log and the row report this fault, so that the debate does not fail
             log.exception("The document of the debate %s cannot be stored.", session.id)
             return None, f"Its document cannot be stored: {getattr(fault, 'detail', fault)}"
         finally:
             current_user.reset(token)
-        thread = (session.run.get("configurable") or {}).get("thread_id")
-        if path and thread:
-            self.latest[str(thread)] = Path(path).stem
-        return path, note
 
 
 def shared_use(run: RunnableConfig) -> StoreUse:
@@ -182,16 +174,15 @@ def user_key(key: str, person: str | None) -> str:
     return f"{person or ''} {key}"
 
 
-def write_document(session: Session) -> str | None:
-    """Writes a debate's document, and returns its path (in a database, its id).
+def document_of(session: Session) -> Document | None:
+    """The document of a debate for the store; a partial one if the debate is unfinished.
 
-    If the debate is unfinished, the document is partial. A search for claims has no document. For a search, the cost is
-    recorded (only in a database), and None is returned.
+    A search for claims has no document. Its cost is recorded, and None is returned.
 
     Raises:
-        UserError, WorldError: the document cannot be written; see `moot.web.debates.write`.
+        UserError, WorldError: the prices cannot be read, or the cost cannot be recorded.
     """
-    run = str((session.run.get("configurable") or {}).get("run_id", "")) or None
+    config = session.run.get("configurable") or {}
     document = session.document
     if document is None:
         if "started_at" not in session.state:  # a search for claims
@@ -200,7 +191,8 @@ def write_document(session: Session) -> str | None:
             return None
         updates = [written_values(update) for update in session.written]
         document = unfinished(session.state, [update for update in updates if has_new_items(update, session.state)])
-    return debates.write(document, run)
+    run, thread = (str(config[name]) if config.get(name) else None for name in ("run_id", "thread_id"))
+    return debates.new_document(document, run, thread)
 
 
 def has_new_items(update: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
@@ -232,23 +224,16 @@ async def list_page(page: int, client: LangGraphClient, words: str = "") -> tupl
         client: sends requests as the caller.
         words: only debates whose claim contains all these words are listed; blank for all debates.
     """
-    store = open_store()
-    rows = await store.soon(store.outline, current_user.get())
-    documents = {stem[-32:]: stem for stem in reversed(await run_in_threadpool(debates.all_document_ids))}
-    begun = {row.id: row.started for row in rows if row.id not in documents and row.status != "done"}
-    undocumented = {id: f"{id_time_at(started)}-{id}" for id, started in begun.items()}
-    ids = sorted((undocumented | documents).items(), key=lambda pair: pair[1], reverse=True)
+    found = await run_in_threadpool(debates.listed)
     if has_auth():
-        threads, thread_of = await visible_threads(client), {row.id: row.thread for row in rows}
-        ids = [(id, stem) for id, stem in ids if thread_of.get(id) in threads]
+        threads = await visible_threads(client)
+        found = [one for one in found if one.thread in threads]
     first = (page - 1) * debates.PAGE_SIZE
     if words.strip():
-        entries = [
-            entry for pair in ids if (entry := await entry_of(*pair, documents, client)) and has_all_words(entry, words)
-        ]
+        entries = [entry for one in found if (entry := await entry_of(one, client)) and has_all_words(entry, words)]
         return entries[first : first + debates.PAGE_SIZE], len(entries)
-    listed = [await entry_of(*pair, documents, client) for pair in ids[first : first + debates.PAGE_SIZE]]
-    return [entry for entry in listed if entry], len(ids)
+    listed = [await entry_of(one, client) for one in found[first : first + debates.PAGE_SIZE]]
+    return [entry for entry in listed if entry], len(found)
 
 
 def has_all_words(entry: Mapping[str, Any], words: str) -> bool:
@@ -267,20 +252,18 @@ async def visible_threads(client: LangGraphClient) -> set[str]:
             return found
 
 
-async def entry_of(id: str, stem: str, documented: Collection[str], client: LangGraphClient) -> dict[str, Any] | None:
+async def entry_of(listed: debates.Listed, client: LangGraphClient) -> dict[str, Any] | None:
     """A debate's entry in the list; None if the debate was deleted after the list was read.
 
     Args:
-        id: the debate's id.
-        stem: the id of the debate's document; ignored if the debate has no document.
-        documented: the ids of the debates that have a document.
+        listed: the debate.
         client: sends requests as the caller.
     """
     store = open_store()
-    row = await store.soon(store.run, id)
-    if id in documented:
+    row = await store.soon(store.run, listed.debate)
+    if listed.has_document:
         try:
-            entry = await run_in_threadpool(debates.entry, stem)
+            entry = await run_in_threadpool(debates.entry, listed.id)
         except UserError as error:
             if error.kind != "missing_file":
                 raise
@@ -406,7 +389,8 @@ async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Run
     store = open_store()
     if len(id) == 36:
         last = await store.soon(store.runs, thread=id, limit=1)
-        id = last[0].id if last else TABLE.latest.get(id, id)
+        found = None if last else await run_in_threadpool(debates.last_of_thread, id)
+        id = last[0].id if last else found or id
     row = await store.soon(store.run, id[-32:]) if ID.fullmatch(id) or HEX.fullmatch(id) else None
     if ID.fullmatch(id):
         stem: str | None = id
@@ -422,7 +406,7 @@ async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Run
 
 def last_document(row: Run) -> str | None:
     """The id of a debate's last document; None if no document of the debate is stored here."""
-    last = [Path(row.document).stem] if row.document else []  # may be the document of a further branch
+    last = [row.document] if row.document else []  # may be the document of a further branch
     return next((stem for stem in (*last, *debates.document_ids(row.id)) if debates.has_document(stem)), None)
 
 

@@ -16,7 +16,7 @@ from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome, failed_outcome
 from moot.core.errors import MootError
 from moot.core.files import write_atomically, write_error
-from moot.core.store import open_store
+from moot.core.store import Document, open_store
 from moot.graphs import load_graph
 from moot.nodes._models.budget import Budget, debates_within
 from moot.nodes._models.prices import Price, calls_with_reserved_tokens, cost_of, paid_calls
@@ -30,7 +30,7 @@ from moot.nodes._texts.outage import outage_of
 from moot.nodes._texts.verdict import nothing_found
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import summarised
-from moot.web.debates import store_locally
+from moot.web.debates import for_history
 
 log = logging.getLogger(__name__)
 
@@ -38,16 +38,15 @@ log = logging.getLogger(__name__)
 class DocumentStore(Protocol):
     """Storage for the documents of rows."""
 
-    def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
-        """Stores the document of a row's debate. Blocking.
+    def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> Document | None:
+        """Stores the document of a row's debate, and returns what the history takes, if anything. Blocking.
 
         If the debate is done, its row is not run again once the document is stored.
 
         Args:
             job: the debate.
             document: the debate's document.
-            outcome: the debate's outcome. If no report can be made, or the debate cannot be added to the history, a
-                message is added to the outcome's ``error``.
+            outcome: the debate's outcome. If no report can be made, a message is added to the outcome's ``error``.
 
         Raises:
             UserError, WorldError: the document cannot be stored.
@@ -65,7 +64,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
+    def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> Document | None:
         """As `DocumentStore.put`. The report is written first, because a row that has a document is not run again."""
         try:
             page = report(document, "html")
@@ -74,8 +73,7 @@ class Folder:
         else:
             self._write(f"{job.name}.html", page)
         self._write(f"{job.name}.json", json.dumps(document, ensure_ascii=False, indent=2) + "\n")
-        if error_text := store_locally(document):
-            _add_error(outcome, f"Not in the history: {error_text}")
+        return for_history(document)
 
     def _write(self, name: str, text: str) -> None:
         path = self.path / name
@@ -122,10 +120,15 @@ class RowProcessor:
             document = await system.graph.ainvoke(dict(job.asked), context=settings)
             document = await summarised({**document, "id": job.key})
         outcome = outcome_of(document, self.prices)
-        await asyncio.to_thread(self.store.put, job, document, outcome)
-        if self.mode in ("record", "reuse"):
-            store = open_store()
-            await store.soon(store.end, job.key, "done" if document["status"] == "done" else "failed")
+        kept = await asyncio.to_thread(self.store.put, job, document, outcome)
+        store = open_store()
+        try:
+            if self.mode in ("record", "reuse"):
+                await store.soon(store.end, job.key, "done" if document["status"] == "done" else "failed", kept)
+            elif kept:
+                await store.soon(store.put, kept)
+        except MootError as error:
+            _add_error(outcome, f"Not in the history: {error.detail}")
         return outcome
 
 

@@ -62,7 +62,7 @@ class QueueDocuments:
             raise WorldError(outcome["error"], kind=UNREACHABLE)
         if self._leave_to_others(outcome):
             raise WorldError(outcome["error"], kind=RESIGNED)
-        self._rows.end(job.key, outcome, document)
+        self._rows.end(job.key, outcome, document)  # not also in the history, which a million rows would fill
 
 
 class QueueRowProcessor:

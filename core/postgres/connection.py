@@ -18,7 +18,7 @@ from sqlalchemy.dialects import postgresql
 T = TypeVar("T")
 Job = Callable[[Any], T]
 
-VERSION = 6
+VERSION = 7
 """The version of moot's tables. Each change of the tables increases it, and tables of another version are refused."""
 PATIENCE = 120.0
 """Seconds for which a job is retried by default, for example if the server is unreachable or its disk is full."""
@@ -64,20 +64,10 @@ CREATE INDEX rows_to_collect ON moot.rows (batch) WHERE status IN ('done', 'fail
 CREATE TABLE moot.servers (
     id text PRIMARY KEY, host text NOT NULL, pid integer NOT NULL, seen timestamptz NOT NULL DEFAULT now()
 );
-CREATE TABLE moot.documents (
-    id text PRIMARY KEY, debate text NOT NULL, person text, run text, status text NOT NULL, entry text NOT NULL,
-    document bytea NOT NULL, written timestamptz NOT NULL DEFAULT now()
-);
-CREATE INDEX documents_of_debate ON moot.documents (debate);
-CREATE INDEX documents_of_person ON moot.documents (person, id DESC);
 CREATE TABLE moot.asked (
     id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, person text NOT NULL, at timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX asked_by ON moot.asked (person, at);
-CREATE TABLE moot.spent (
-    id text PRIMARY KEY, person text NOT NULL, tokens float8 NOT NULL, usd float8, at timestamptz NOT NULL DEFAULT now()
-);
-CREATE INDEX spent_by ON moot.spent (person, at);
 CREATE TABLE moot.keys (
     key text PRIMARY KEY, fingerprint text NOT NULL, thread text NOT NULL, run text,
     at timestamptz NOT NULL DEFAULT now()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from moot.web.batches.view import COLUMNS, remaining_time
 
 from tests.conftest import StubEndpoint, free_port, running_stub, says
 from tests.serving import Server
+from tests.web.documents import contents, set_content
 from tests.web.test_table import SETTINGS, second_folder, serving, wait_for_result
 
 ROUTE = "/moot/api/batches"
@@ -108,13 +110,13 @@ def test_a_batch_has_rows_a_table_and_reports_until_it_is_deleted(shared_server:
     with ZipFile(io.BytesIO(shared_server.send(f"{ROUTE}/{id}/zip"))) as archive:
         assert archive.namelist() == ["table.csv", "1.html", "2.html", "3.html"]
         assert "One." in archive.read("1.html").decode()
-    damaged = shared_server.folder / "home" / "debates" / f"{found['rows'][1]['document']}.json"
-    content = damaged.read_bytes()
-    damaged.write_bytes(content[:-100])
+    home, damaged = shared_server.folder / "home", found["rows"][1]["document"]
+    content = json.dumps(contents(home)[damaged]).encode()
+    set_content(home, damaged, content[:-100])
     with ZipFile(io.BytesIO(shared_server.send(f"{ROUTE}/{id}/zip"))) as archive:
         assert archive.namelist() == ["table.csv", "1.html", "2.txt", "3.html"]
         assert archive.read("2.txt").startswith(b"No report: ")
-    damaged.write_bytes(content)
+    set_content(home, damaged, content)
     assert batches(shared_server)[id]["statuses"] == {"done": 3}
     shared_server.send(f"{ROUTE}/{id}", method="DELETE")
     assert id not in batches(shared_server)
