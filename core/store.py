@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
 from itertools import islice
 from pathlib import Path
@@ -37,10 +38,10 @@ from moot.core.errors import MootError, UserError, WorldError
 from moot.core.fingerprints import Kind, Status, as_json, fingerprint_of, moot_version, new_id
 from moot.core.home import make_private, moot_home, private_folder
 from moot.core.redaction import Keys, environment_keys, hide_secrets, redact
+from moot.core.tables import batches, definitions, documents, replies, runs, spent
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.engine import URL, Dialect
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, IntegrityError
-from sqlalchemy.schema import CreateIndex, CreateTable
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,81 +59,6 @@ SPENT = ("tokens", "usd", "calls")
 """The figures in a `Spent`; USD are 0 if the price is unknown, or if no ceiling limits them."""
 AT_ONCE = 500
 """Maximum number of values in a condition of a query."""
-
-tables = sa.MetaData()
-# The names in the database have a prefix, because Aegra has a table `runs`, in a Postgres perhaps in the same schema.
-runs = sa.Table(
-    "stored_runs",
-    tables,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("fingerprint", sa.Text, nullable=False, index=True),
-    sa.Column("version", sa.Text, nullable=False),
-    sa.Column("graph", sa.Text, nullable=False),
-    sa.Column("input", sa.Text, nullable=False),
-    sa.Column("settings", sa.Text, nullable=False),
-    sa.Column("status", sa.Text, nullable=False),
-    sa.Column("started", sa.Float(53), nullable=False, index=True),
-    sa.Column("updated", sa.Float(53), nullable=False, index=True),
-    sa.Column("owner", sa.Text),
-    sa.Column("claim", sa.BigInteger, nullable=False),
-    sa.Column("pid", sa.BigInteger),
-    sa.Column("document", sa.Text),
-    sa.Column("note", sa.Text),
-    sa.Column("idempotency_key", sa.Text, unique=True),
-    sa.Column("person", sa.Text, index=True),
-    sa.Column("thread", sa.Text, index=True),
-    sa.Column("server_run", sa.Text),
-)
-replies = sa.Table(
-    "stored_replies",
-    tables,
-    sa.Column("run", sa.Text, sa.ForeignKey("stored_runs.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("key", sa.Text, primary_key=True, index=True),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("about", sa.Text, nullable=False),
-    sa.Column("value", sa.LargeBinary),
-    sa.Column("failed", sa.Boolean, nullable=False),
-    *(
-        sa.Column(f"{of}_{name}", sa.Float(53), nullable=False)
-        for of in ("paid", "sent")
-        for name in ("tokens", "usd", "calls")
-    ),
-    sa.Column("created", sa.Float(53), nullable=False),
-)
-documents = sa.Table(
-    "documents",
-    tables,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("debate", sa.Text, nullable=False, index=True),
-    sa.Column("person", sa.Text),
-    sa.Column("run", sa.Text),
-    sa.Column("thread", sa.Text, index=True),
-    sa.Column("status", sa.Text, nullable=False),
-    sa.Column("entry", sa.Text, nullable=False),
-    sa.Column("content", sa.LargeBinary, nullable=False),
-    sa.Column("written", sa.Float(53), nullable=False),
-    sa.Index("documents_of_person", "person", "id"),
-)
-spent = sa.Table(
-    "spent",
-    tables,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("person", sa.Text, nullable=False),
-    sa.Column("tokens", sa.Float(53), nullable=False),
-    sa.Column("usd", sa.Float(53)),
-    sa.Column("at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
-    sa.Index("spent_by", "person", "at"),
-)
-"""What users with quotas have spent; a record stays if the debate's document is deleted."""
-
-
-def definitions(dialect: Dialect) -> Iterator[str]:
-    """The SQL statements that create the tables."""
-    for table in tables.sorted_tables:
-        yield str(CreateTable(table).compile(dialect=dialect))
-        for index in sorted(table.indexes, key=lambda index: str(index.name)):
-            yield str(CreateIndex(index).compile(dialect=dialect))
-
 
 ENDED = ("done", "failed", "waiting")
 """Statuses of a run that has ended or waits for a person. ``interrupted`` is not one of them."""
@@ -156,6 +82,7 @@ class Run:
     status: Status  # ``interrupted`` if the run's process ended without recording a status
     started: float  # when the run first began, in seconds since 1970
     updated: float  # when the status was last written, in seconds since 1970
+    claim: int  # how often it was begun; see `RunStart`
     pid: int | None  # the process that runs it, or ran it last; None if it is unknown
     document: str | None  # the id of its last result document
     note: str | None  # a remark, such as the file that the run was imported from
@@ -546,6 +473,10 @@ class Store:
     def _prune(self, connection: sa.Connection, days: float) -> int:
         loses = runs.c.document.is_(None) | sa.select(replies.c.run).where(replies.c.run == runs.c.id).exists()
         query = sa.select(runs).where(runs.c.updated <= time.time() - days * 86400, loses)
+        if self.days is not None:
+            # A batch's folder has all its documents, so that the batch goes on without its rows.
+            until = datetime.now(UTC) - timedelta(days=days)
+            connection.execute(sa.delete(batches).where(batches.c.made <= until))
         is_alive = self.living(connection)
         old = [row for row in connection.execute(query) if self._status(row, is_alive) != "running"]
         for some in in_parts([row.id for row in old]):
@@ -608,8 +539,8 @@ class Store:
 def row_of(reply: Reply, packed: bytes | None) -> dict[str, Any]:
     """The row of a reply."""
     row = {name: getattr(reply, name) for name in ("run", "key", "kind", "failed")}
-    for what, spent in (("paid", reply.paid), ("sent", reply.sent)):
-        row |= {f"{what}_{name}": amount for name, amount in zip(SPENT, spent, strict=True)}
+    for what, amounts in (("paid", reply.paid), ("sent", reply.sent)):
+        row |= {f"{what}_{name}": amount for name, amount in zip(SPENT, amounts, strict=True)}
     return row | {"about": as_json(reply.about), "value": packed, "created": reply.created or time.time()}
 
 

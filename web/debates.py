@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 import sqlalchemy as sa
 from moot.core import store as stored
 from moot.core.errors import MootError, UserError
-from moot.core.store import documents, in_parts, open_store, runs
+from moot.core.store import in_parts, open_store
+from moot.core.tables import documents, runs
 from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
 from moot.nodes._models.step_record import tokens_of
 from moot.web.caller import current_user

@@ -16,7 +16,7 @@ from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome, failed_outcome
 from moot.core.errors import MootError
 from moot.core.files import write_atomically, write_error
-from moot.core.store import Document, open_store
+from moot.core.store import open_store
 from moot.graphs import load_graph
 from moot.nodes._models.budget import Budget, debates_within
 from moot.nodes._models.prices import Price, calls_with_reserved_tokens, cost_of, paid_calls
@@ -34,19 +34,23 @@ from moot.web.debates import for_history
 
 log = logging.getLogger(__name__)
 
+RECORDED: tuple[Mode, ...] = ("record", "reuse")
+"""The modes in which the store has a run for each debate."""
+
 
 class DocumentStore(Protocol):
     """Storage for the documents of rows."""
 
-    def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> Document | None:
-        """Stores the document of a row's debate, and returns what the history takes, if anything. Blocking.
+    def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
+        """Stores the document of a row's debate, and the status of its run. Blocking.
 
         If the debate is done, its row is not run again once the document is stored.
 
         Args:
             job: the debate.
             document: the debate's document.
-            outcome: the debate's outcome. If no report can be made, a message is added to the outcome's ``error``.
+            outcome: the debate's outcome. If no report can be made, or the debate cannot be added to the history, a
+                message is added to the outcome's ``error``.
 
         Raises:
             UserError, WorldError: the document cannot be stored.
@@ -59,12 +63,14 @@ class Folder:
 
     Args:
         path: the path of the folder.
+        has_runs: whether this machine's store has the debates' runs. It has not for the rows of a queue.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, has_runs: bool) -> None:
         self.path = path
+        self.has_runs = has_runs
 
-    def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> Document | None:
+    def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
         """As `DocumentStore.put`. The report is written first, because a row that has a document is not run again."""
         try:
             page = report(document, "html")
@@ -73,7 +79,14 @@ class Folder:
         else:
             self._write(f"{job.name}.html", page)
         self._write(f"{job.name}.json", json.dumps(document, ensure_ascii=False, indent=2) + "\n")
-        return for_history(document)
+        try:
+            kept, store = for_history(document), open_store()
+            if self.has_runs:
+                store.end(job.key, "done" if document["status"] == "done" else "failed", kept)
+            elif kept:
+                store.put(kept)
+        except MootError as error:
+            _add_error(outcome, f"Not in the history: {error.detail}")
 
     def _write(self, name: str, text: str) -> None:
         path = self.path / name
@@ -120,15 +133,7 @@ class RowProcessor:
             document = await system.graph.ainvoke(dict(job.asked), context=settings)
             document = await summarised({**document, "id": job.key})
         outcome = outcome_of(document, self.prices)
-        kept = await asyncio.to_thread(self.store.put, job, document, outcome)
-        store = open_store()
-        try:
-            if self.mode in ("record", "reuse"):
-                await store.soon(store.end, job.key, "done" if document["status"] == "done" else "failed", kept)
-            elif kept:
-                await store.soon(store.put, kept)
-        except MootError as error:
-            _add_error(outcome, f"Not in the history: {error.detail}")
+        await asyncio.to_thread(self.store.put, job, document, outcome)
         return outcome
 
 
@@ -184,16 +189,15 @@ def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
     return {"calls": len(most), "tokens": tokens_of(most), "usd": cost_of(most, prices)}
 
 
-def existing_outcome(folder: Path, job: Job, prices: Mapping[str, Price]) -> Outcome | None:
-    """The outcome in the document of a debate. Blocking.
+def existing_document(folder: Path, job: Job) -> dict[str, Any] | None:
+    """The document of a debate in the folder. Blocking.
 
     None if there is no readable document, or if the document is that of another debate, or that of a debate that is not
     done.
     """
     try:
-        document = json.loads((folder / f"{job.name}.json").read_bytes())
+        document: dict[str, Any] = json.loads((folder / f"{job.name}.json").read_bytes())
         check_schema(document)
-        is_ours = document["id"] == job.key and document["status"] == "done"
-        return outcome_of(document, prices) if is_ours else None
+        return document if document["id"] == job.key and document["status"] == "done" else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):  # no document, or one that no batch wrote
         return None

@@ -23,7 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.errors import UserError
 from moot.core.fingerprints import Kind, Status, key_of
-from moot.core.store import VERSION, Document, FileStore, Reply, Store, documents, open_store, store_path
+from moot.core.store import VERSION, Document, FileStore, Reply, Store, open_store, store_path
+from moot.core.tables import documents
 from moot.nodes._models.replies import DebateReplies
 
 from tests.cluster.postgres import Server, binaries, running_postgres

@@ -12,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 from langgraph_sdk import get_client
 from moot.core.errors import UserError
-from moot.core.store import documents, open_store, store_path
+from moot.core.store import open_store, store_path
+from moot.core.tables import documents
 from moot.web import debates, table
 from moot.web.kept import LARGEST, parse_document
 
