@@ -474,9 +474,9 @@ class Store:
         loses = runs.c.document.is_(None) | sa.select(replies.c.run).where(replies.c.run == runs.c.id).exists()
         query = sa.select(runs).where(runs.c.updated <= time.time() - days * 86400, loses)
         if self.days is not None:
-            # A batch's folder has all its documents, so that the batch goes on without its rows.
+            # A batch goes on without its rows, because its folder has all its documents. The page's batches have none.
             until = datetime.now(UTC) - timedelta(days=days)
-            connection.execute(sa.delete(batches).where(batches.c.made <= until))
+            connection.execute(sa.delete(batches).where(batches.c.made <= until, batches.c.page.is_(None)))
         is_alive = self.living(connection)
         old = [row for row in connection.execute(query) if self._status(row, is_alive) != "running"]
         for some in in_parts([row.id for row in old]):

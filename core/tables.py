@@ -84,6 +84,8 @@ batches = sa.Table(
     sa.Column("made", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()),
     sa.Column("until", sa.Float(53), nullable=False),
     sa.Column("stopped", sa.Text, nullable=False, server_default=""),
+    sa.Column("page", sa.Text),
+    sa.Column("owner", sa.Text),
 )
 IS_RUNNING, IS_WAITING = sa.text("status = 'running'"), sa.text("status = 'waiting'")
 rows = sa.Table(

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from textwrap import shorten
@@ -76,6 +76,8 @@ class Table:
         """Whether other processes share the table and may run debates requested here; see `moot service`."""
         self.requests: dict[str, RunRequest] = {}
         """Requests whose runs have not begun, by the value of `REQUEST_KEY` in the run's metadata."""
+        self.budgets: dict[str, Budget] = {}
+        """The ceilings that debates of a batch share, by the debate's id."""
         self.locks: dict[str, FileLock] = {}
         """Locks by idempotency key. Until a debate has its row, the lock keeps other servers from starting it."""
 
@@ -116,7 +118,9 @@ class Table:
         return replace(current_use("record"), id=request.debate, idempotency_key=request.key)
 
     def reservation(self, use: StoreUse, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Budget | None]:
-        """In a service, a reservation of a part of the user's quotas; see `reserved_ceilings`."""
+        """The ceilings of the debate's batch; else, in a service, a part of the user's quotas (`reserved_ceilings`)."""
+        if shared := self.budgets.get(use.id or ""):
+            return nullcontext(shared)
         return reserved_ceilings(use.run or "", use.person, settings)
 
     async def begun(self, session: Session) -> None:
