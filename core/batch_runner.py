@@ -20,12 +20,7 @@ Outcome = Mapping[str, Any]
 
 
 class Rows(Generic[J]):
-    """The rows to run, for several concurrent consumers.
-
-    Args:
-        jobs: the rows; the iterator runs in a thread.
-        advice: what to do after the sources could not be searched, as the end of a sentence.
-    """
+    """The rows to run, for several concurrent consumers."""
 
     def __init__(self, jobs: Iterator[J], advice: str = ADVICE) -> None:
         self._jobs = jobs
@@ -58,18 +53,7 @@ async def run_here(
     on_end: Callable[[J, Any], Awaitable[None]],
     ceiling_reached: Callable[[], bool],
 ) -> None:
-    """Runs rows until none is left or no further row may start.
-
-    Args:
-        rows: the rows.
-        at_once: maximum number of rows in flight.
-        run_row: runs a row, and returns its outcome; None for a row that had nothing to do.
-        on_end: called with each row that has ended, and its outcome.
-        ceiling_reached: whether the ceilings for all rows have refused a call.
-
-    Raises:
-        ExceptionGroup: a row cannot be taken, or ``run_row`` or ``on_end`` failed.
-    """
+    """Runs rows until none is left or no further row may start; ``run_row`` returns None if there was nothing to do."""
 
     async def take_rows() -> None:
         while (job := await rows.take()) is not None:
@@ -83,12 +67,7 @@ async def run_here(
 
 
 def batch_stop_reason(outcome: Outcome, *, ceiling_reached: bool) -> str:
-    """Why no further row may start after this outcome; empty if further rows may start.
-
-    Args:
-        outcome: the row's outcome.
-        ceiling_reached: whether a ceiling for all rows refused a call, or the time for all rows is over.
-    """
+    """Why no further row may start after this outcome; empty if further rows may start."""
     if outcome["status"] == "done":
         return ""
     if ceiling_reached and outcome["kind"] == "budget_exhausted":
@@ -97,11 +76,5 @@ def batch_stop_reason(outcome: Outcome, *, ceiling_reached: bool) -> str:
 
 
 def outage_in_words(why: str, outcome: Outcome, advice: str) -> str:
-    """Why no further row may start after several source outages, and what to do; empty if ``why`` is empty.
-
-    Args:
-        why: the result of `OutageCount.stop_reason`.
-        outcome: the last row's outcome.
-        advice: what to do, as the end of a sentence.
-    """
+    """Why no further row may start after several source outages, and what to do; empty if ``why`` is empty."""
     return why and f"{why}. {outcome['error']} {advice}"

@@ -51,14 +51,7 @@ class Row:
 
 
 class BatchRows:
-    """The rows of one run of a batch. Its ``turn`` counts the batch's runs; rows of earlier turns are not in its table.
-
-    Args:
-        store: the store.
-        batch: the batch's id.
-        file: the name of its file of claims.
-        mode: how its debates use the store.
-    """
+    """The rows of one run of a batch; ``turn`` counts its runs, and rows of earlier turns are not in its table."""
 
     def __init__(self, store: Store, batch: str, file: str, mode: str) -> None:
         self.store, self.batch = store, batch
