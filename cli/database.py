@@ -8,13 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from moot.core.store import Store
 
 Database = Annotated[
     str | None,
@@ -25,12 +21,11 @@ Database = Annotated[
         show_envvar=False,
     ),
 ]
-_store: ContextVar[Store | None] = ContextVar("database's store", default=None)
 
 
 @contextmanager
 def using_database(url: str | None) -> Iterator[None]:
-    """Context in which the history and the store of replies are those of a database, if its address is given.
+    """Context in which the store is that of a database, if its address is given.
 
     A message on standard error then names the database. Anyone who has the address can read and delete the debates of
     all users.
@@ -48,25 +43,11 @@ def using_database(url: str | None) -> Iterator[None]:
         return
     from moot.core.postgres.connection import Postgres
     from moot.core.postgres.store import PostgresStore
-    from moot.web import debates
-    from moot.web.documents import Documents
+    from moot.core.store import use_store
 
     with closing(Postgres(url, patience=0)) as postgres, closing(PostgresStore(postgres)) as store:
         postgres.check()
         text = f"From the database {postgres.name()} (MOOT_DATABASE or --database), not from this machine's folder:"
         print(text, file=sys.stderr, flush=True)  # noqa: T201
-        token = _store.set(store)
-        try:
-            with debates.use_database(Documents(postgres)):
-                yield
-        finally:
-            _store.reset(token)
-
-
-def existing_store() -> Store | None:
-    """The store of the database in use, else that of this machine; None if this machine has none."""
-    if found := _store.get():
-        return found
-    from moot.core.store import open_store, store_path
-
-    return open_store() if store_path().exists() else None
+        use_store(store)  # until it is closed
+        yield

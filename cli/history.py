@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from moot.cli.database import Database, existing_store, using_database
+from moot.cli.database import Database, using_database
 from moot.cli.guesses import GuessingGroup
 from moot.cli.parameters import AsJson, MostDebates, OfGraph, OfStatus, Yes
 
@@ -49,7 +49,6 @@ def list_command(
                 found.append(entry)
             if len(found) == limit:
                 break
-        _add_users(found)
     if as_json:
         _print_json(found)
         return
@@ -64,7 +63,7 @@ def list_command(
     users = ["user"] if any("user" in entry for entry in found) else []
     table = Table("id", "started", *users, "system", "status", "answer", "claim", box=None, padding=(0, 2, 0, 0))
     for entry in found:
-        claim = _one_line(entry.get("claim") or entry.get("fault") or "")
+        claim = _one_line(entry.get("claim") or "")
         started = str(entry.get("started_at") or "")[:16].replace("T", " ")
         facts = (
             *(entry.get(name) for name in users),
@@ -130,10 +129,11 @@ def delete_command(
 
 def _delete(stems: list[str], row: Run | None) -> None:
     """Deletes the documents (by their ids) of a debate, and its row in the store with the replies."""
+    from moot.core.store import open_store
     from moot.web import debates
 
-    if row and (store := existing_store()):
-        store.delete(row.id)
+    if row:
+        open_store().delete(row.id)
     for stem in stems:
         debates.delete(stem)
 
@@ -165,10 +165,14 @@ def _find_debate(id: str) -> tuple[str, list[str], Run | None]:
         UserError: no debate or more than one has an id with this beginning.
     """
     from moot.core.errors import UserError
+    from moot.core.store import existing_store
     from moot.web import debates
 
-    stems = [stem for stem in debates.all_document_ids() if id and (stem.startswith(id) or stem[-32:].startswith(id))]
     store = existing_store()
+    found = debates.listed() if store else []
+    stems = [
+        one.id for one in found if one.has_document and id and (one.id.startswith(id) or one.id[-32:].startswith(id))
+    ]
     rows = {row.id: row for row in store.runs(id=id[-32:], limit=2)} if store and id else {}
     names = {stem[-32:] for stem in stems} | {*rows}
     if len(names) != 1:
@@ -186,37 +190,20 @@ def _list_entries(since: str) -> Any:
     Args:
         since: the first day (UTC), as YYYYMMDD; empty for all days.
     """
+    from moot.core.store import existing_store
     from moot.web import debates
-    from moot.web.kept import id_time_at
     from moot.web.table import undocumented_entry
 
-    stems = debates.all_document_ids()
-    documents = {stem[-32:] for stem in stems}
-    store = existing_store()
-    undocumented = {
-        f"{id_time_at(row.started)}-{row.id}": row
-        for row in (store.outline() if store else [])
-        if row.id not in documents and row.status != "done"
-    }
-    for stem in sorted({*stems, *undocumented}, reverse=True):
-        if stem[:8] < since:
+    if (store := existing_store()) is None:
+        return
+    for one in debates.listed():
+        if one.id[:8] < since:
             return
-        if stem not in undocumented:
-            yield debates.entry(stem)
-        elif store and (row := store.run(undocumented[stem].id)):
-            user = {"user": row.person} if row.person else {}
-            yield {**undocumented_entry(row), "status": undocumented[stem].status, **user}
-
-
-def _add_users(entries: list[dict[str, Any]]) -> None:
-    """Adds the user to each entry whose document has an owner, if a database is in use."""
-    from moot.web import debates
-
-    if documents := debates.database():
-        users = documents.owners_of([entry["id"] for entry in entries])
-        for entry in entries:
-            if user := users.get(entry["id"]):
-                entry["user"] = user
+        user = {"user": one.person} if one.person else {}
+        if one.has_document:
+            yield debates.entry(one.id) | user
+        elif row := store.run(one.debate):
+            yield {**undocumented_entry(row), "status": row.status, **user}
 
 
 def _parse_day(since: str | None) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from moot.cli.database import Database, existing_store, using_database
+from moot.cli.database import Database, using_database
 from moot.cli.guesses import GuessingGroup
 from moot.cli.parameters import AsJson, MostDebates, OfStatus
 
@@ -33,6 +33,8 @@ def list_command(
     """List all debates that the store has, newest first, with the number of their stored replies."""
     if context.invoked_subcommand is not None:
         return
+    from moot.core.store import existing_store
+
     known: Any = status
     with using_database(database):
         store = existing_store()
@@ -100,6 +102,7 @@ def delete_command(
 ) -> None:
     """Remove a debate's stored replies, or those of old debates. Their result documents stay."""
     from moot.core.errors import UserError
+    from moot.core.store import existing_store
 
     if (id is None) == (older is None):
         raise UserError("Name either a debate, by its id, or --older DAYS.", kind="invalid_setting")
@@ -123,6 +126,7 @@ def _find(id: str) -> tuple[Store, Run]:
         UserError: no debate or more than one has such an id, or ``id`` is empty.
     """
     from moot.core.errors import UserError
+    from moot.core.store import existing_store
 
     store = existing_store()
     found = store.runs(id=id, limit=2) if store and id else []

@@ -16,7 +16,7 @@ from moot.core.files import check_writable, write_atomically, write_error
 from moot.transcript.report.claim_review import check_publisher, claim_review
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import with_summary
-from moot.web.debates import path_of
+from moot.web import debates
 from moot.web.kept import LARGEST, parse_document
 
 SUFFIXES = {"html": ".html", "md": ".md", "claimreview": ".claimreview.json"}
@@ -47,10 +47,10 @@ def write_reports(
         kinds: keys of `SUFFIXES`.
         out: the folder for the reports. If there is only one report and ``out`` has a suffix, ``out`` is the
             report's file, unless ``out`` is an existing folder. If None, each report is written to the folder of its
-            document.
+            document; that of a stored document, to the current folder.
         publisher: the publisher named in claim reviews.
         model: the model that summarises each document that has no summary; None for no new summaries. The summary is
-            written into the document's file.
+            written into the document's file, or stored.
 
     Raises:
         UserError: a document is not found, or none is named. Or ``out`` has the wrong suffix, or a claim review has no
@@ -58,7 +58,7 @@ def write_reports(
             file. Errors in a single document are only printed.
         WorldError: the store, in which ids are looked up, cannot be read.
     """
-    found = list(_document_paths(documents))
+    found = list(_sources(documents))
     if not found:
         raise UserError(
             "No document is named. Give result documents (.json), folders of them, or ids of `moot list`.",
@@ -83,12 +83,16 @@ def write_reports(
             f"For this kind of report, --out takes a name that ends in {ends}, not {file.name}.", kind="invalid_file"
         )
     faults = 0
-    for path in found:
+    for source in found:
+        path = source.path
         try:
-            document = read_document(path)
+            document = parse_document(debates.content_of(source.id)) if source.id else read_document(path)
             if model is not None and "reader_summary" not in document:
                 document = asyncio.run(with_summary(document, {"model": model}))
-                _write(path, json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+                if source.id:
+                    debates.replace(source.id, document)
+                else:
+                    _write(path, json.dumps(document, ensure_ascii=False, indent=2) + "\n")
             for kind in kinds:
                 target = _target_file(path, kind, out, single=single)
                 _write(target, render(document, kind, publisher, path.stem))
@@ -130,8 +134,16 @@ def render(document: Mapping[str, Any], kind: str, publisher: Publisher, name: s
     return report(document, kind)
 
 
-def _document_paths(paths: Sequence[Path]) -> Iterator[Path]:
-    """The files that the command line names. A folder stands for the .json files in it that are not claim reviews.
+@dataclass(frozen=True)
+class Source:
+    """A document: a file, or one in the store, beside whose path (in the current folder) its reports are written."""
+
+    path: Path
+    id: str = ""  # of a document in the store
+
+
+def _sources(paths: Sequence[Path]) -> Iterator[Source]:
+    """The documents that the command line names. A folder stands for the .json files in it that are not claim reviews.
 
     Raises:
         UserError: a folder has no such file, or a name is neither a path nor the id of one debate with a document.
@@ -141,14 +153,15 @@ def _document_paths(paths: Sequence[Path]) -> Iterator[Path]:
             inside = sorted(file for file in path.glob("*.json") if not file.name.endswith(SUFFIXES["claimreview"]))
             if not inside:
                 raise UserError(f"There is no .json document in {path}.", kind="missing_file")
-            yield from inside
+            yield from map(Source, inside)
         elif path.is_file():
-            yield path
+            yield Source(path)
         else:
             try:
-                yield path_of(document_id(str(path)))
+                id = document_id(str(path))
             except UserError as error:
                 raise UserError(f"There is no file {path}. {error.detail}", kind="missing_file") from error
+            yield Source(Path(f"{id}.json"), id)
 
 
 def _target_file(path: Path, kind: str, out: Path | None, *, single: bool) -> Path:

@@ -28,7 +28,7 @@ from moot.nodes._runtime.running import DebateRun, Update
 from moot.transcript import Live
 from moot.transcript.end import control_lines, control_start
 from moot.transcript.report.summary import summarised
-from moot.web.debates import history_is_on, store_locally
+from moot.web.debates import for_history, history_is_on, store_locally
 from rich.console import Console
 
 
@@ -70,7 +70,7 @@ def debate_and_print(
         document = run_debate(system, given, setup, lambda new: screen.show(live.feed(new)), runner, stop, console)
         document = add_summary(document, runner, stop)
     next_control = control if document["status"] == "done" else None
-    store_and_print(document, as_json=as_json and not next_control, out=out)
+    write_and_end(document, setup.use, as_json=as_json and not next_control, out=out)
     if not as_json:
         screen.show(live.end(document))
     elif document["error"]:
@@ -85,7 +85,9 @@ def debate_and_print(
         try:
             document["beside"] = run_control(next_control, document, setup, run_beside)
         finally:
-            store_and_print(document, as_json=as_json, out=out)
+            write(document, as_json=as_json, out=out)
+            if fault := store_locally(document):
+                print(f"moot: {fault}", file=sys.stderr)  # noqa: T201
         screen.show(control_lines(document))
         if as_json and document["beside"]["error"]:
             print(f"moot: {document['beside']['error']['detail']}", file=sys.stderr)  # noqa: T201
@@ -94,24 +96,38 @@ def debate_and_print(
     elif out is not None and not as_json:
         what = "result" if document["status"] == "done" else "record of the failure"
         print(f"moot: the {what} is in {out}.", file=sys.stderr)  # noqa: T201
-    runner.run(end_in_store(document, setup.use))
     if stop.signal or threads.busy:
         end_now(exit_code(document, stop))
     runner.close()
     return exit_code(document, stop)
 
 
-def store_and_print(document: dict[str, Any], *, as_json: bool, out: Path | None) -> None:
-    """Stores a document in the history, writes it or its report to ``out`` if given, and prints it if ``as_json``.
-
-    An error of the history is only printed.
+def write(document: dict[str, Any], *, as_json: bool, out: Path | None) -> None:
+    """Writes a document or its report to ``out`` if given, and prints it if ``as_json``.
 
     Raises:
         UserError, WorldError: ``out`` cannot be written. Then the document is printed.
     """
-    if fault := store_locally(document):
-        print(f"moot: {fault}", file=sys.stderr)  # noqa: T201
     write_document(document, as_json=as_json, out=out, render=renderer_of(out) if out is not None else None)
+
+
+def write_and_end(document: dict[str, Any], use: StoreUse, *, as_json: bool, out: Path | None) -> None:
+    """Writes a document as `write` does, then stores it in the history and marks the debate as done or failed, at once.
+
+    A debate whose process is killed before, or whose ``out`` cannot be written, is resumed at no cost. An error of the
+    store is only printed. Only the modes ``record`` and ``reuse`` have a run to mark, unless it was interrupted.
+    """
+    write(document, as_json=as_json, out=out)
+    try:
+        kept, store = for_history(document), open_store()
+        if use.mode in ("record", "reuse") and document["status"] != "interrupted":
+            ended = store.end(document["id"], "done" if document["status"] == "done" else "failed", kept)
+            if kept and not ended:
+                print("moot: another process has taken over this debate, and stores it.", file=sys.stderr)  # noqa: T201
+        elif kept:
+            store.put(kept)
+    except MootError as error:
+        print(f"moot: {error.detail}", file=sys.stderr)  # noqa: T201
 
 
 def run_debate(
@@ -176,19 +192,6 @@ def add_summary(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) ->
         return stop.run(runner, summarised(document))
     except (asyncio.CancelledError, KeyboardInterrupt):
         return document
-
-
-async def end_in_store(document: Mapping[str, Any], use: StoreUse) -> None:
-    """Marks a debate as done or failed in the store, unless it was interrupted. An error is only printed.
-
-    Only the modes ``record`` and ``reuse`` write to the store. Called after the document was written and shown.
-    """
-    if use.mode in ("record", "reuse") and document["status"] != "interrupted":
-        try:
-            store = open_store()
-            await store.soon(store.end, document["id"], "done" if document["status"] == "done" else "failed")
-        except MootError as error:
-            print(f"moot: {error.detail}", file=sys.stderr)  # noqa: T201
 
 
 def interrupted_message(document: Mapping[str, Any], use: StoreUse, out: Path | None) -> str:

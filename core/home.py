@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 PRIVATE = 0o077
 """The umask for private files and folders; also the permissions that they do not have."""
-PARTS = ("batches", "calibrations", "corpora", "debates", "fetched", "keys")
+PARTS = ("calibrations", "corpora", "fetched", "keys")
 """The names of moot's folders in its home folder."""
 _lock = threading.Lock()
 _inside = 0

@@ -1,6 +1,7 @@
-"""The store of runs and of the replies that they paid for, so that no reply is paid for twice.
+"""The store of runs, of the replies that they paid for, so that no reply is paid for twice, and of debates' documents.
 
 A run is a debate, or a search for claims. Its replies are those of models, searches, encoders of endpoints and persons.
+A debate's document and the status of its run are written in one transaction (`Store.end`), so they never disagree.
 By default the store is the file ``$MOOT_HOME/store.sqlite`` (`FileStore`), which several processes may use at once; in
 a service or a queue it is a Postgres (`moot.core.postgres.store`). All methods block. Asynchronous code calls them with
 `Store.soon`, so that the event loop never waits for the disk. A reply survives the death of the process once
@@ -24,10 +25,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
 from itertools import islice
 from pathlib import Path
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
@@ -36,10 +38,10 @@ from moot.core.errors import MootError, UserError, WorldError
 from moot.core.fingerprints import Kind, Status, as_json, fingerprint_of, moot_version, new_id
 from moot.core.home import make_private, moot_home, private_folder
 from moot.core.redaction import Keys, environment_keys, hide_secrets, redact
+from moot.core.tables import batches, definitions, documents, keys, replies, runs, spent
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.engine import URL, Dialect
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, IntegrityError
-from sqlalchemy.schema import CreateIndex, CreateTable
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,65 +59,6 @@ SPENT = ("tokens", "usd", "calls")
 """The figures in a `Spent`; USD are 0 if the price is unknown, or if no ceiling limits them."""
 AT_ONCE = 500
 """Maximum number of values in a condition of a query."""
-
-tables = sa.MetaData()
-# The names in the database have a prefix, because Aegra has a table `runs`, in a Postgres perhaps in the same schema.
-runs = sa.Table(
-    "stored_runs",
-    tables,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("fingerprint", sa.Text, nullable=False, index=True),
-    sa.Column("version", sa.Text, nullable=False),
-    sa.Column("graph", sa.Text, nullable=False),
-    sa.Column("input", sa.Text, nullable=False),
-    sa.Column("settings", sa.Text, nullable=False),
-    sa.Column("status", sa.Text, nullable=False),
-    sa.Column("started", sa.Float(53), nullable=False, index=True),
-    sa.Column("updated", sa.Float(53), nullable=False, index=True),
-    sa.Column("owner", sa.Text),
-    sa.Column("pid", sa.BigInteger),
-    sa.Column("document", sa.Text),
-    sa.Column("note", sa.Text),
-    sa.Column("idempotency_key", sa.Text, unique=True),
-    sa.Column("person", sa.Text, index=True),
-    sa.Column("thread", sa.Text, index=True),
-    sa.Column("server_run", sa.Text),
-)
-replies = sa.Table(
-    "stored_replies",
-    tables,
-    sa.Column("run", sa.Text, sa.ForeignKey("stored_runs.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("key", sa.Text, primary_key=True, index=True),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("about", sa.Text, nullable=False),
-    sa.Column("value", sa.LargeBinary),
-    sa.Column("failed", sa.Boolean, nullable=False),
-    *(
-        sa.Column(f"{of}_{name}", sa.Float(53), nullable=False)
-        for of in ("paid", "sent")
-        for name in ("tokens", "usd", "calls")
-    ),
-    sa.Column("created", sa.Float(53), nullable=False),
-)
-
-keys = sa.Table(
-    "idempotency_keys",
-    tables,
-    sa.Column("key", sa.Text, primary_key=True),
-    sa.Column("fingerprint", sa.Text, nullable=False),
-    sa.Column("thread", sa.Text, nullable=False),
-    sa.Column("run", sa.Text),
-    sa.Column("taken", sa.Float(53), nullable=False),
-)
-
-
-def definitions(dialect: Dialect) -> Iterator[str]:
-    """The SQL statements that create the tables."""
-    for table in tables.sorted_tables:
-        yield str(CreateTable(table).compile(dialect=dialect))
-        for index in sorted(table.indexes, key=lambda index: str(index.name)):
-            yield str(CreateIndex(index).compile(dialect=dialect))
-
 
 ENDED = ("done", "failed", "waiting")
 """Statuses of a run that has ended or waits for a person. ``interrupted`` is not one of them."""
@@ -139,8 +82,9 @@ class Run:
     status: Status  # ``interrupted`` if the run's process ended without recording a status
     started: float  # when the run first began, in seconds since 1970
     updated: float  # when the status was last written, in seconds since 1970
+    claim: int  # how often it was begun; see `RunStart`
     pid: int | None  # the process that runs it, or ran it last; None if it is unknown
-    document: str | None  # the path of the result document
+    document: str | None  # the id of its last result document
     note: str | None  # a remark, such as the file that the run was imported from
     idempotency_key: str | None
     person: str | None  # the user who owns the run, on a server with users
@@ -153,15 +97,6 @@ class Run:
     def served(self) -> tuple[str, str] | None:
         """The thread and the run in which a server runs it; None if it has not run on a server."""
         return (self.thread, self.server_run or "") if self.thread else None
-
-
-class Outline(NamedTuple):
-    """What lists need of a run."""
-
-    id: str
-    status: Status
-    started: float
-    thread: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +127,25 @@ class Reply:
 
 
 @dataclass(frozen=True)
+class Document:
+    """A debate's result document, as the store has it."""
+
+    moment: str  # the debate's start, as the first part of the document's id
+    debate: str  # the debate's id, as the second part
+    status: str
+    entry: str  # the document's entry in lists, as JSON
+    content: bytes  # the document as JSON, as `zlib` compresses it
+    person: str | None = None  # the debate's owner, on a server with users
+    run: str | None = None  # the id of the server's run that wrote it
+    thread: str | None = None  # on a server
+    cost: tuple[float, float | None] | None = None  # tokens and USD that count against the person's quotas
+
+    def row(self, id: str) -> dict[str, Any]:
+        """Its row, without the columns that a new version of a document keeps."""
+        return {"id": id, "status": self.status, "entry": self.entry, "content": self.content, "written": time.time()}
+
+
+@dataclass(frozen=True)
 class RunStart:
     """The answer to a request to begin a run."""
 
@@ -201,6 +155,8 @@ class RunStart:
     """Whether this request must run the debate: not if an earlier one with its idempotency key began it, and it is
     running, waiting or done.
     """
+    claim: int = 1
+    """How often the run was begun. Who began it last may end it (`Store.end`)."""
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -256,7 +212,7 @@ class Store:
     days: float | None = None
     """The number of days after which `begin` removes replies; None: whoever runs the database removes them."""
     listed: sa.ColumnElement[bool] = sa.true()
-    """The runs that `outline` lists."""
+    """The runs that lists of debates have."""
     store_reply: Any
     """The statement that stores a reply; see `upsert`."""
 
@@ -297,7 +253,7 @@ class Store:
     def _interrupt(self, result: Callable[[], RunStart]) -> None:
         with suppress(MootError):
             if (start := result()).owned:
-                self.end(start.id, "interrupted")
+                self.end(start.id, "interrupted", claim=start.claim)
 
     @transaction
     def begin(
@@ -324,7 +280,7 @@ class Store:
         if row is None:
             stored |= {"id": id or new_id(), "fingerprint": fingerprint, "version": moot_version(), "graph": graph}
             stored |= {"input": redact(as_json(input), self._keys), "started": now, "person": person}
-            connection.execute(sa.insert(runs).values(**stored, idempotency_key=idempotency_key))
+            connection.execute(sa.insert(runs).values(**stored, claim=1, idempotency_key=idempotency_key))
             return RunStart(stored["id"], resumed=False)
         if row.person != person:
             raise UserError("There is no such debate.", kind="missing_file")
@@ -346,9 +302,9 @@ class Store:
                 f"The debate {row.id} is running in process {row.pid}. Wait until it has ended.", kind="debate_running"
             )
         if again and status in ENDED:  # the worker was lost before the server knew this status
-            return RunStart(row.id, resumed=True)
-        connection.execute(sa.update(runs).where(runs.c.id == row.id).values(**stored))
-        return RunStart(row.id, resumed=again or status != "done")
+            return RunStart(row.id, resumed=True, claim=row.claim)
+        connection.execute(sa.update(runs).where(runs.c.id == row.id).values(**stored, claim=row.claim + 1))
+        return RunStart(row.id, resumed=again or status != "done", claim=row.claim + 1)
 
     def lock(self, connection: sa.Connection, name: str) -> None:
         """Lets other transactions with this name wait; SQLite's let all others wait."""
@@ -380,17 +336,59 @@ class Store:
         connection: sa.Connection,
         id: str,
         status: Status,
-        document: str | None = None,
+        document: Document | None = None,
         note: str | None = None,
-    ) -> None:
-        """Records how a run ended, or that it waits; None keeps the earlier document (a path) or note."""
-        # ``done`` is final. A process that lost the run to another one can only say that it has ended.
-        may_end = runs.c.owner == self.owner
-        if status in ENDED:
-            may_end = sa.or_(may_end, runs.c.status != "done")
-        more = {name: value for name, value in (("document", document), ("note", note)) if value is not None}
-        ended = sa.update(runs).where(runs.c.id == id, may_end)
-        connection.execute(ended.values(status=status, owner=None, updated=time.time(), **more))
+        *,
+        claim: int | None = None,
+    ) -> bool:
+        """Records how a run ended, or that it waits, with its document; None keeps the earlier document or note.
+
+        Nothing is changed, and False is returned, if others have begun the run since: if ``claim`` (see `RunStart`) is
+        no longer the last one or, without ``claim``, if the run is not this process's. ``done`` is final.
+        """
+        is_mine = runs.c.owner == self.owner if claim is None else runs.c.claim == claim
+        more: dict[str, Any] = {} if note is None else {"note": note}
+        ended = sa.update(runs).where(runs.c.id == id, is_mine, (runs.c.status != "done") | (status == "done"))
+        changed = connection.execute(ended.values(status=status, owner=None, updated=time.time(), **more))
+        if changed.rowcount and document:
+            stored = self._put(connection, document)
+            connection.execute(sa.update(runs).where(runs.c.id == id).values(document=stored))
+        return bool(changed.rowcount)
+
+    @transaction
+    def put(self, connection: sa.Connection, document: Document) -> str:
+        """Stores a debate's document, in place of earlier unfinished ones and that of the same run; returns its id.
+
+        If the debate has a finished document of another run, the new one is that of a further branch, with a random id.
+        """
+        return self._put(connection, document)
+
+    def _put(self, connection: sa.Connection, document: Document) -> str:
+        self.lock(connection, document.debate)
+        query = sa.select(*documents.c["id", "status", "run", "person"])
+        of_debate = query.where(documents.c.debate == document.debate, documents.c.id.endswith(document.debate))
+        before = connection.execute(of_debate).all()
+        if document.person is not None and any(row.person != document.person for row in before):
+            raise UserError("There is no such debate.", kind="missing_file")
+        done = {row.id: row.run == document.run for row in before if row.status == "done"}
+        if document.status != "done" and (own := [id for id, is_own in done.items() if is_own]):
+            return str(own[0])  # another worker, which took over this run, has already stored the finished document
+        others = [id for id, is_own in done.items() if not is_own]
+        id = f"{document.moment}-{new_id() if others else document.debate}"
+        replaced = [row.id for row in before if row.id not in others]
+        connection.execute(sa.delete(documents).where(documents.c.id.in_([*replaced, id])))
+        whose = {name: getattr(document, name) for name in ("debate", "person", "run", "thread")}
+        connection.execute(sa.insert(documents).values(**document.row(id), **whose))
+        if document.cost is not None:
+            self.spend(connection, id, document.person, document.cost)
+        return id
+
+    def spend(self, connection: sa.Connection, id: str, person: str | None, cost: tuple[float, float | None]) -> None:
+        """Records the tokens and USD that a person has spent, if any, in place of an earlier record with this id."""
+        if person is not None:
+            tokens, usd = cost
+            connection.execute(sa.delete(spent).where(spent.c.id == id))
+            connection.execute(sa.insert(spent).values(id=id, person=person, tokens=tokens, usd=usd))
 
     def run(self, id: str) -> Run | None:
         """The run with this id."""
@@ -432,18 +430,15 @@ class Store:
         """The number of replies and of calls of runs."""
         is_call = (replies.c.kind == "chat") & ~replies.c.failed
         counts = sa.select(replies.c.run, sa.func.count(), sa.func.count().filter(is_call)).group_by(replies.c.run)
-        found = (connection.execute(counts.where(replies.c.run.in_(some))) for some in _in_parts(ids))
+        found = (connection.execute(counts.where(replies.c.run.in_(some))) for some in in_parts(ids))
         return {run: (count, calls) for rows in found for run, count, calls in rows}
 
     @lookup
-    def outline(self, connection: sa.Connection, person: str | None = None) -> list[Outline]:
-        """What lists need of runs (of this person), newest first; faster than `runs`."""
-        query = sa.select(runs.c.id, runs.c.status, runs.c.started, runs.c.thread, runs.c.owner).where(self.listed)
-        if person is not None:
-            query = query.where(runs.c.person == person)
-        is_alive = self.living(connection)
-        found = connection.execute(query.order_by(runs.c.started.desc(), runs.c.id)).all()
-        return [Outline(row.id, self._status(row, is_alive), row.started, row.thread) for row in found]
+    def statuses(self, connection: sa.Connection, ids: Sequence[str]) -> dict[str, Status]:
+        """The statuses of runs, by id."""
+        query, is_alive = sa.select(*runs.c["id", "status", "owner"]), self.living(connection)
+        found = (connection.execute(query.where(runs.c.id.in_(some))) for some in in_parts(ids))
+        return {row.id: self._status(row, is_alive) for rows in found for row in rows}
 
     @transaction
     def record_thread(self, connection: sa.Connection, id: str, thread: str, server_run: str) -> None:
@@ -455,7 +450,7 @@ class Store:
         """What each run with replies has spent, by id, including requests without a reply."""
         sums = (sa.func.sum(replies.c[f"paid_{name}"] + replies.c[f"sent_{name}"]) for name in SPENT)
         query = sa.select(replies.c.run, *sums).group_by(replies.c.run)
-        found = (connection.execute(query.where(replies.c.run.in_(some))) for some in _in_parts(ids))
+        found = (connection.execute(query.where(replies.c.run.in_(some))) for some in in_parts(ids))
         return {run: (tokens, usd, calls) for rows in found for run, tokens, usd, calls in rows}
 
     @transaction
@@ -484,9 +479,13 @@ class Store:
     def _prune(self, connection: sa.Connection, days: float) -> int:
         loses = runs.c.document.is_(None) | sa.select(replies.c.run).where(replies.c.run == runs.c.id).exists()
         query = sa.select(runs).where(runs.c.updated <= time.time() - days * 86400, loses)
+        if self.days is not None:
+            # A batch goes on without its rows, because its folder has all its documents. The page's batches have none.
+            until = datetime.now(UTC) - timedelta(days=days)
+            connection.execute(sa.delete(batches).where(batches.c.made <= until, batches.c.page.is_(None)))
         is_alive = self.living(connection)
         old = [row for row in connection.execute(query) if self._status(row, is_alive) != "running"]
-        for some in _in_parts([row.id for row in old]):
+        for some in in_parts([row.id for row in old]):
             connection.execute(sa.delete(replies).where(replies.c.run.in_(some)))
             self._delete_runs(connection, runs.c.id.in_(some) & runs.c.document.is_(None))
         return len(old)
@@ -507,7 +506,7 @@ class Store:
     ) -> dict[str, Reply]:
         """The newest replies for keys, of the run ``prefer`` or else of any; with ``failed``, also failures."""
         found: dict[str, Reply] = {}
-        for some in _in_parts(keys):
+        for some in in_parts(keys):
             query = sa.select(replies).where(replies.c.key.in_(some))
             if not failed:
                 query = query.where(~replies.c.failed)
@@ -546,8 +545,8 @@ class Store:
 def row_of(reply: Reply, packed: bytes | None) -> dict[str, Any]:
     """The row of a reply."""
     row = {name: getattr(reply, name) for name in ("run", "key", "kind", "failed")}
-    for what, spent in (("paid", reply.paid), ("sent", reply.sent)):
-        row |= {f"{what}_{name}": amount for name, amount in zip(SPENT, spent, strict=True)}
+    for what, amounts in (("paid", reply.paid), ("sent", reply.sent)):
+        row |= {f"{what}_{name}": amount for name, amount in zip(SPENT, amounts, strict=True)}
     return row | {"about": as_json(reply.about), "value": packed, "created": reply.created or time.time()}
 
 
@@ -569,7 +568,7 @@ def _reply(row: Any) -> Reply:
     return Reply(row.run, row.key, row.kind, json.loads(row.about), row.value, row.failed, paid, sent, row.created)
 
 
-def _in_parts(values: Iterable[str]) -> Iterator[list[str]]:
+def in_parts(values: Iterable[str]) -> Iterator[list[str]]:
     """Values in lists of at most `AT_ONCE`."""
     listed = list(values)
     return (listed[at : at + AT_ONCE] for at in range(0, len(listed), AT_ONCE))
@@ -719,6 +718,13 @@ def is_alive(owner: str) -> bool:
 
 def store_path() -> Path:
     return moot_home() / "store.sqlite"
+
+
+def existing_store() -> Store | None:
+    """This process's store; None if it would be a file that does not exist yet."""
+    with _lock:
+        found = _stores.get((os.getpid(), store_path()))
+    return open_store() if (found and not isinstance(found, FileStore)) or store_path().exists() else None
 
 
 def open_store() -> Store:

@@ -96,7 +96,7 @@ def import_run(store: Store, path: Path) -> tuple[str, int]:
             run |= {"input": as_json(head.input), "settings": as_json(head.settings)}
             run |= {"fingerprint": fingerprint_of(head.graph, head.input, head.settings, head.version)}
             run |= {"status": "interrupted" if head.status == "running" else head.status}
-            run |= {"note": f"imported from {path.name}"[:200]}
+            run |= {"claim": 0, "note": f"imported from {path.name}"[:200]}
             count = store.add(run, _rows(source, head, path, place))
     except OSError as error:
         raise UserError(why_unread(path, error), kind="missing_file") from error

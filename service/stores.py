@@ -1,4 +1,4 @@
-"""What all processes of a server with ``MOOT_DATABASE`` share: the store of replies and the documents."""
+"""What all processes of a server with ``MOOT_DATABASE`` share: the store."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from moot.core.postgres.store import PostgresStore
 from moot.core.redaction import redact
 from moot.core.store import use_store
 from moot.service.usage import reserved_ceilings
-from moot.web import debates
 from moot.web.caller import DATABASE
-from moot.web.documents import Documents
 from moot.web.table import TABLE
 
 START_LOCK_NUMBER = 1836019574
@@ -69,8 +67,7 @@ async def shared_stores() -> AsyncIterator[None]:
     store = use_store(PostgresStore(Postgres(url), presence.id))
     TABLE.is_shared, TABLE.reserve = True, reserved_ceilings
     try:
-        with closing(Documents(Postgres(url))) as documents, debates.use_database(documents):
-            yield
+        yield
     finally:
         TABLE.is_shared = False
         await asyncio.to_thread(store.close)

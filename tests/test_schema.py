@@ -12,7 +12,7 @@ from moot.web import debates
 
 from tests.commands import moot
 from tests.evals.made_logs import debate, write_log
-from tests.web.documents import a_debate
+from tests.web.documents import a_debate, set_content
 
 FAULT = "but this version of moot reads only '1.4'; run the debate again"
 
@@ -27,7 +27,7 @@ async def test_a_document_of_another_schema_is_refused(
     path.write_text(json.dumps(document | {"schema_version": version}))
     id = debates.save(document)
     assert moot("show", id).returncode == 0
-    (debates.debates_folder() / f"{id}.json").write_bytes(path.read_bytes())
+    set_content(tmp_path, id, path.read_bytes())
     ragas = ("eval", "ragas", path, "--model", "fake:1")
     for words in (("report", path), ("show", id), ("report", id), ragas):
         done = moot(*words)

@@ -1,7 +1,7 @@
-"""Stores the result documents of past debates as files under ``$MOOT_HOME/debates``.
+"""The result documents of past debates, which are in the store (`moot.core.store`), next to the runs.
 
-A server with ``MOOT_DATABASE`` stores the documents in a database, not in files (`use_database`). Then functions that
-read or write documents raise WorldError if the database cannot be reached.
+Everything here blocks, and raises UserError or WorldError if the store cannot be used. A user
+(`moot.web.caller.current_user`) finds only their own documents. Without users, everybody finds all documents.
 """
 
 from __future__ import annotations
@@ -9,156 +9,113 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
+import sqlalchemy as sa
+from moot.core import store as stored
 from moot.core.errors import MootError, UserError
-from moot.core.files import storage_error, write_atomically
-from moot.core.home import private_folder
-from moot.retrievers._stores import corpora_folder
-from moot.web.kept import ID, Document, document_text, entry_of, id_time, no_debate_error, parse_stored
+from moot.core.store import in_parts, open_store
+from moot.core.tables import documents, runs
+from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
+from moot.nodes._models.step_record import tokens_of
+from moot.web.caller import current_user
+from moot.web.kept import (
+    HEX,
+    Document,
+    document_text,
+    entry_of,
+    id_time,
+    id_time_at,
+    no_debate_error,
+    parse_stored,
+)
 
-if TYPE_CHECKING:
-    from moot.web.documents import Documents
+T = TypeVar("T")
 
 PAGE_SIZE = 20
 """Number of debates on one page of the list."""
 
 
-def debates_folder() -> Path:
-    """The folder of debates, next to the corpora."""
-    return corpora_folder().parent / "debates"
+class Listed(NamedTuple):
+    """A debate in lists: one with a document, or one that is not done and has none."""
+
+    id: str  # the id of its document, or the id that its document would have
+    debate: str
+    has_document: bool
+    person: str | None
+    thread: str | None  # on a server
 
 
-_databases: list[Documents] = []
+def new_document(document: Document, run: str | None = None, thread: str | None = None) -> stored.Document:
+    """A document of the current user, as the store takes it.
+
+    Args:
+        document: the document of a debate that ran here.
+        run: the id of the server's run that wrote it; None if no server ran it.
+        thread: the id of the server's thread.
+    """
+    person = current_user.get()
+    return stored.Document(
+        moment=id_time(document),
+        debate=document["id"],
+        status=document["status"],
+        entry=json.dumps(entry_of(document)),
+        content=zlib.compress(document_text(document).encode()),
+        person=person,
+        run=run,
+        thread=thread,
+        cost=None if person is None else cost_of_calls(document["calls"]),
+    )
 
 
-@contextmanager
-def use_database(documents: Documents) -> Iterator[None]:
-    """Context manager: inside it, this process reads and writes documents in a database, not in the folder."""
-    _databases.append(documents)
-    try:
-        yield
-    finally:
-        _databases.remove(documents)
-
-
-def database() -> Documents | None:
-    """The database that stores the documents; None if they are in files."""
-    return _databases[-1] if _databases else None
-
-
-# --- storage, blocking ------------------------------------------------------------------------------------------------
+def cost_of_calls(calls: list[Any]) -> tuple[float, float | None]:
+    """The tokens and USD of calls; the USD are None if a price or a number of tokens is not known."""
+    sent = calls_with_reserved_tokens(calls)
+    return tokens_of(sent), cost_of(sent, read_prices())
 
 
 def save(document: Document) -> str:
-    """Stores a document from outside and returns its id. If an equal one is stored already, returns that one's id.
+    """Stores a document from outside and returns its id. If an equal one is stored already, returns that one's id."""
+    new = new_document({**document, "id": document["id"] or ""})
+    id = f"{new.moment}-{secrets.token_hex(16)}"
 
-    Raises:
-        UserError: the document cannot be written.
-        WorldError: the disk is full or fails, or the database cannot be reached.
-    """
-    if _databases:
-        return _databases[-1].save(document)
-    with writable_folder() as folder:
-        text = document_text(document)
-        for known in folder.glob(f"{id_time(document)}-*.json"):
-            if known.read_text(encoding="utf-8") == text:
-                return known.stem
-        return _write_file(folder, f"{id_time(document)}-{secrets.token_hex(16)}", text)
+    def add(connection: sa.Connection) -> str:
+        equal = sa.select(documents.c.id).where(
+            documents.c.id.startswith(new.moment), documents.c.content == new.content, mine()
+        )
+        if known := connection.scalar(equal):
+            return str(known)
+        whose = {"debate": new.debate if HEX.fullmatch(new.debate) else id[-32:], "person": new.person}
+        connection.execute(sa.insert(documents).values(**new.row(id), **whose))
+        return id
 
-
-def write(document: Document, run: str | None = None) -> str:
-    """Stores the document of a debate that ran here, and replaces earlier unfinished documents of the debate.
-
-    Args:
-        document: the document.
-        run: the id of the server's run that wrote the document. In a database, a run replaces its own finished
-            document. In the folder, the id is ignored.
-
-    Returns:
-        The path of the document's file; in a database, the document's id.
-
-    Raises:
-        UserError: the document cannot be written.
-        WorldError: the disk is full or fails, or the database cannot be reached.
-    """
-    if _databases:
-        return _databases[-1].write(document, run)
-    with writable_folder() as folder:
-        before = files_of(document["id"])
-        finished = [path for path in before if _status(path) == "done"]
-        # If the debate has a finished document, the new document is of another branch.
-        name = secrets.token_hex(16) if finished else document["id"]
-        path = folder / f"{_write_file(folder, f'{id_time(document)}-{name}', document_text(document))}.json"
-        for earlier in before:
-            if earlier not in (path, *finished):
-                earlier.unlink(missing_ok=True)
-    return str(path)
-
-
-def record_spending(id: str, calls: list[Any]) -> None:
-    """Records the cost of calls that are in no document, such as those of a search for claims.
-
-    Without a database, this does nothing.
-
-    Args:
-        id: the id under which the cost is recorded.
-        calls: the calls, as in a document.
-    """
-    if _databases:
-        _databases[-1].record_spending(id, calls)
+    return open_store().do(add)
 
 
 def replace(id: str, document: Document) -> None:
-    """Replaces a document with an extended version of it.
+    """Replaces a document with an extended version of it. The cost of its new calls is recorded.
 
     Raises:
-        UserError: there is no such document, or the new one cannot be written.
-        WorldError: the disk is full or fails, or the database cannot be reached.
+        UserError: there is no such document.
     """
-    if _databases:
-        return _databases[-1].replace(id, document)
-    path_of(id)
-    with writable_folder() as folder:
-        _write_file(folder, id, document_text(document))
-    return None
+    n_stored = len(json.loads(content_of(id))["calls"])
+    cost = cost_of_calls(document["calls"][n_stored:])
+    changed = sa.update(documents).where(documents.c.id == id, mine())
+
+    def change(connection: sa.Connection) -> None:
+        if not connection.execute(changed.values(**new_document(document).row(id))).rowcount:
+            raise no_debate_error()
+        open_store().spend(connection, f"{id} {n_stored}", current_user.get(), cost)
+
+    open_store().do(change)
 
 
-def files_of(debate: str) -> list[Path]:
-    """The files of a debate's documents, except imports and further branches; see `ID`."""
-    return [path for path in debates_folder().glob(f"*-{debate}.json") if ID.fullmatch(path.stem)]
-
-
-def document_ids(debate: str) -> list[str]:
-    """The ids of a debate's documents, except imports and further branches; see `ID`."""
-    return _databases[-1].document_ids(debate) if _databases else [path.stem for path in files_of(debate)]
-
-
-@contextmanager
-def writable_folder() -> Iterator[Path]:
-    """Context manager: yields the folder of debates; a missing folder is created.
-
-    It turns an OSError of the folder's creation, or of the code inside the context, into a UserError or a WorldError.
-
-    Raises:
-        UserError: the folder cannot be written.
-        WorldError: the disk is full or fails.
-    """
-    folder = debates_folder()
-    try:
-        private_folder(folder)
-        yield folder
-    except OSError as error:
-        raise storage_error("Debates", folder, error) from error
-
-
-def _write_file(folder: Path, id: str, text: str) -> str:
-    write_atomically(folder / f"{id}.json", text, private=True)
-    return id
+def record_spending(id: str, calls: list[Any]) -> None:
+    """Records the cost of calls that are in no document, such as those of a search for claims, for the current user."""
+    store, cost = open_store(), cost_of_calls(calls)
+    store.do(lambda connection: store.spend(connection, id, current_user.get(), cost))
 
 
 def store_locally(document: Document) -> str:
@@ -170,13 +127,17 @@ def store_locally(document: Document) -> str:
     Raises:
         UserError: ``MOOT_HISTORY`` is neither ``on`` nor ``off``.
     """
-    if not history_is_on() or not document["id"]:
-        return ""
     try:
-        write(document)
+        if found := for_history(document):
+            open_store().put(found)
     except MootError as error:
         return error.detail
     return ""
+
+
+def for_history(document: Document) -> stored.Document | None:
+    """A document for this machine's history; None if ``MOOT_HISTORY`` is ``off``, or the document has no id."""
+    return new_document(document) if history_is_on() and document["id"] else None
 
 
 def history_is_on() -> bool:
@@ -191,42 +152,78 @@ def history_is_on() -> bool:
     return value == "on"
 
 
-def _status(path: Path) -> Any:
-    """The status in a document's file; None if the file is damaged."""
-    try:
-        return json.loads(path.read_bytes()).get("status")
-    except (ValueError, AttributeError, RecursionError):
-        return None
+# --- what is stored ---------------------------------------------------------------------------------------------------
 
 
-def path_of(id: str) -> Path:
-    """The file of a document.
+def mine() -> sa.ColumnElement[bool]:
+    """Selects the current user's documents."""
+    person = current_user.get()
+    return sa.true() if person is None else documents.c.person == person
 
-    Raises:
-        UserError: there is no such document.
-    """
-    path = debates_folder() / f"{id}.json"
-    if not ID.fullmatch(id) or not path.is_file():
+
+def read(query: Callable[[sa.Connection], T]) -> T:
+    """Runs a query, for whose answer somebody may wait."""
+    return open_store().do(query, is_lookup=True)
+
+
+def listed() -> list[Listed]:
+    """All debates with a document, and those that are not done and have none, newest first."""
+    person = current_user.get()
+    has_none = ~sa.select(documents.c.id).where(documents.c.debate == runs.c.id).exists()
+    own = sa.true() if person is None else runs.c.person == person
+    kept = sa.select(*documents.c["id", "debate", "person", "thread"]).where(mine())
+    open_runs = sa.select(*runs.c["id", "started", "person", "thread"]).where(
+        runs.c.status != "done", has_none, own, open_store().listed
+    )
+    found, begun = read(lambda connection: (connection.execute(kept).all(), connection.execute(open_runs).all()))
+    entries = [Listed(row.id, row.debate, True, row.person, row.thread) for row in found]
+    entries += [Listed(f"{id_time_at(row.started)}-{row.id}", row.id, False, row.person, row.thread) for row in begun]
+    return sorted(entries, reverse=True)
+
+
+def document_ids(debate: str) -> list[str]:
+    """The ids of a debate's documents, except imports and further branches; see `moot.web.kept.ID`."""
+    query = sa.select(documents.c.id).where(documents.c.debate == debate, documents.c.id.endswith(debate), mine())
+    return [*read(lambda connection: connection.scalars(query).all())]
+
+
+def last_documents(of_debates: Sequence[str]) -> dict[str, tuple[str, float]]:
+    """The id of the last document of each debate that has one, and when it was written."""
+    kept = sa.select(*documents.c["debate", "id", "written"]).where(mine()).order_by(documents.c.written)
+
+    def find(connection: sa.Connection) -> dict[str, tuple[str, float]]:
+        parts = (connection.execute(kept.where(documents.c.debate.in_(some))) for some in in_parts(of_debates))
+        return {row.debate: (row.id, row.written) for rows in parts for row in rows}
+
+    return read(find)
+
+
+def last_of_thread(thread: str) -> str | None:
+    """The id of the last document of a server's thread."""
+    query = sa.select(documents.c.id).where(documents.c.thread == thread, mine()).order_by(documents.c.written.desc())
+    return read(lambda connection: connection.scalar(query))
+
+
+def _column(id: str, column: sa.Column[Any]) -> Any:
+    """A column of a document; UserError if there is no such document."""
+    found = read(lambda connection: connection.scalar(sa.select(column).where(documents.c.id == id, mine())))
+    if found is None:
         raise no_debate_error()
-    return path
+    return found
 
 
 def content_of(id: str) -> bytes:
-    """The JSON of a document.
-
-    Raises:
-        UserError: there is no such document.
-    """
-    return _databases[-1].content_of(id) if _databases else path_of(id).read_bytes()
+    """The JSON of a document; UserError if there is no such document, or if it is damaged."""
+    try:
+        return zlib.decompress(_column(id, documents.c.content))
+    except zlib.error as error:
+        raise UserError(f"The document {id} is damaged ({error}). Delete the debate.", kind="damaged_store") from error
 
 
 def has_document(id: str) -> bool:
     """Whether there is a document with this id."""
-    try:
-        content_of(id) if _databases else path_of(id)
-    except UserError:
-        return False
-    return True
+    query = sa.select(documents.c.id).where(documents.c.id == id, mine())
+    return read(lambda connection: connection.scalar(query)) is not None
 
 
 def load(id: str) -> Document:
@@ -238,47 +235,21 @@ def load(id: str) -> Document:
     return parse_stored(content_of(id))
 
 
+def entry(id: str) -> dict[str, Any]:
+    """A document's entry in the list: its id, and the fields of `moot.web.kept.entry_of`.
+
+    Raises:
+        UserError: there is no such document.
+    """
+    return {"id": id, **json.loads(_column(id, documents.c.entry))}
+
+
 def delete(id: str) -> None:
     """Deletes a document for good.
 
     Raises:
         UserError: there is no such document.
-        OSError: the document's file cannot be deleted.
     """
-    if _databases:
-        return _databases[-1].delete(id)
-    path_of(id).unlink()
-    return None
-
-
-def all_document_ids() -> list[str]:
-    """The ids of all documents, newest first."""
-    if _databases:
-        return _databases[-1].all_document_ids()
-    return sorted((path.stem for path in debates_folder().glob("*.json") if ID.fullmatch(path.stem)), reverse=True)
-
-
-def entry(id: str) -> dict[str, Any]:
-    """A document's entry in the list: its id, the fields `LIST_FIELDS`, ``evidence``, and the answer as a chip.
-
-    ``evidence`` says if the debate found nothing (`nothing_found`).
-
-    The entry of a damaged document has only its id and ``fault``.
-
-    Raises:
-        UserError: there is no such document.
-    """
-    if _databases:
-        return _databases[-1].entry(id)
-    path = path_of(id)
-    return dict(_entry(id, path, path.stat().st_mtime_ns))
-
-
-@lru_cache(maxsize=4096)
-def _entry(id: str, path: Path, changed: int) -> dict[str, Any]:
-    """The entry of a file. The file's modification time (``changed``) is part of the cache's key."""
-    try:
-        document = json.loads(path.read_bytes())
-        return entry_of(id, document)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return {"id": id, "fault": "Its file is damaged."}
+    gone = sa.delete(documents).where(documents.c.id == id, mine())
+    if not open_store().do(lambda connection: connection.execute(gone).rowcount):
+        raise no_debate_error()

@@ -1,4 +1,4 @@
-"""A document as the page keeps it, in a file or in a database: its checks, its id, its text, its entry in the list."""
+"""A document as the store keeps it: its checks, its id, its text, its entry in the list."""
 
 from __future__ import annotations
 
@@ -133,7 +133,10 @@ def id_time_at(started: float) -> str:
     return f"{datetime.fromtimestamp(started, UTC):{TIME_FORMAT}}"
 
 
-def entry_of(id: str, document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document's entry in the list; see `entry`."""
+def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document's entry in lists, without its id: the fields `LIST_FIELDS`, and the answer as a ``chip``.
+
+    ``evidence`` says if the debate found nothing (`nothing_found`).
+    """
     fields = {key: document[key] for key in LIST_FIELDS}
-    return {"id": id, **fields, "evidence": nothing_found(document), "chip": asdict(verdict_chip(document))}
+    return {**fields, "evidence": nothing_found(document), "chip": asdict(verdict_chip(document))}

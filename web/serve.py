@@ -71,7 +71,7 @@ def serve(host: str, port: int, at_once: int, *, studio: bool, open_browser: boo
 
     """
     check_token(host)
-    check_home("Debates", "debates")
+    check_home("Debates")
     check_free(host, port)
     check_installed()
     run_server = import_extra("langgraph_api.cli", "server", "The server").run_server

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from textwrap import shorten
 from typing import Any
 from uuid import UUID, uuid4, uuid5
@@ -23,7 +22,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, ConflictError, InternalServerError, NotFoundError
 from moot.core.errors import UserError, WorldError
 from moot.core.redaction import hide_secrets
-from moot.core.store import Run, open_store
+from moot.core.store import Document, Run, open_store
 from moot.graphs._registry import graph_names
 from moot.nodes._models.budget import Budget
 from moot.nodes._models.replies import StoreUse, current_use
@@ -32,7 +31,7 @@ from moot.nodes._records.reducers import turn_key, written_values
 from moot.nodes._runtime.document import unfinished
 from moot.web import debates
 from moot.web.caller import EVERYBODY, current_user, has_auth
-from moot.web.kept import HEX, ID, id_time_at
+from moot.web.kept import HEX, ID
 from starlette.concurrency import run_in_threadpool
 
 log = logging.getLogger(__name__)
@@ -81,8 +80,8 @@ class Table:
         """Reserves a part of a user's quotas for a run; see `moot service`."""
         self.requests: dict[str, RunRequest] = {}
         """Requests whose runs have not begun, by the value of `REQUEST_KEY` in the run's metadata."""
-        self.latest: dict[str, str] = {}
-        """Maps a thread's id to the id of its last document. Needed for debates that the store does not have."""
+        self.budgets: dict[str, Budget] = {}
+        """The ceilings that debates of a batch share, by the debate's id."""
 
     def metadata(self, request: RunRequest) -> dict[str, str]:
         """The metadata by which a run's debate finds its request.
@@ -117,7 +116,9 @@ class Table:
         return replace(current_use("record"), id=request.debate, idempotency_key=key)
 
     def reservation(self, use: StoreUse, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Budget | None]:
-        """In a service, a reservation of a part of the user's quotas."""
+        """The ceilings of the debate's batch; else, in a service, a part of the user's quotas."""
+        if shared := self.budgets.get(use.id or ""):
+            return nullcontext(shared)
         return self.reserve(use.run or "", use.person, settings)
 
     async def begun(self, session: Session) -> None:
@@ -130,27 +131,22 @@ class Table:
             store, run = open_store(), str(config.get("run_id", ""))
             await store.soon(store.record_thread, session.id, str(config["thread_id"]), run)
 
-    async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
-        """Writes the document of a debate whose run is over.
+    async def ended(self, session: Session, error: BaseException | None) -> tuple[Document | None, str | None]:
+        """The document of a debate whose run is over.
 
         Returns:
-            Two values. The first is the document's path (in a database, its id); None if no document was written. The
-            second says why the document could not be written, or else why the run failed; None if neither is the case.
-            A cancelled run did not fail.
+            Two values. The first is the document; None for a search for claims. The second says why there is none, or
+            else why the run failed; None if neither is the case. A cancelled run did not fail.
         """
         note = hide_secrets(f"{type(error).__name__}: {error}"[:500]) if isinstance(error, Exception) else None
         token = current_user.set(session.use.person)
         try:
-            path = await asyncio.to_thread(write_document, session)
+            return await asyncio.to_thread(document_of, session), note
         except Exception as fault:  # only the log and the row report this fault, so that the debate does not fail
             log.exception("The document of the debate %s cannot be stored.", session.id)
             return None, f"Its document cannot be stored: {getattr(fault, 'detail', fault)}"
         finally:
             current_user.reset(token)
-        thread = (session.run.get("configurable") or {}).get("thread_id")
-        if path and thread:
-            self.latest[str(thread)] = Path(path).stem
-        return path, note
 
 
 def shared_use(run: RunnableConfig) -> StoreUse:
@@ -179,16 +175,15 @@ def user_key(key: str, person: str | None) -> str:
     return f"{person or ''} {key}"
 
 
-def write_document(session: Session) -> str | None:
-    """Writes a debate's document, and returns its path (in a database, its id).
+def document_of(session: Session) -> Document | None:
+    """The document of a debate for the store; a partial one if the debate is unfinished.
 
-    If the debate is unfinished, the document is partial. A search for claims has no document. For a search, the cost is
-    recorded (only in a database), and None is returned.
+    A search for claims has no document. Its cost is recorded, and None is returned.
 
     Raises:
-        UserError, WorldError: the document cannot be written; see `moot.web.debates.write`.
+        UserError, WorldError: the prices cannot be read, or the cost cannot be recorded.
     """
-    run = str((session.run.get("configurable") or {}).get("run_id", "")) or None
+    config = session.run.get("configurable") or {}
     document = session.document
     if document is None:
         if "started_at" not in session.state:  # a search for claims
@@ -197,7 +192,8 @@ def write_document(session: Session) -> str | None:
             return None
         updates = [written_values(update) for update in session.written]
         document = unfinished(session.state, [update for update in updates if has_new_items(update, session.state)])
-    return debates.write(document, run)
+    run, thread = (str(config[name]) if config.get(name) else None for name in ("run_id", "thread_id"))
+    return debates.new_document(document, run, thread)
 
 
 def has_new_items(update: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
@@ -229,23 +225,16 @@ async def list_page(page: int, client: LangGraphClient, words: str = "") -> tupl
         client: sends requests as the caller.
         words: only debates whose claim contains all these words are listed; blank for all debates.
     """
-    store = open_store()
-    rows = await store.soon(store.outline, current_user.get())
-    documents = {stem[-32:]: stem for stem in reversed(await run_in_threadpool(debates.all_document_ids))}
-    begun = {row.id: row.started for row in rows if row.id not in documents and row.status != "done"}
-    undocumented = {id: f"{id_time_at(started)}-{id}" for id, started in begun.items()}
-    ids = sorted((undocumented | documents).items(), key=lambda pair: pair[1], reverse=True)
+    found = await run_in_threadpool(debates.listed)
     if has_auth():
-        threads, thread_of = await visible_threads(client), {row.id: row.thread for row in rows}
-        ids = [(id, stem) for id, stem in ids if thread_of.get(id) in threads]
+        threads = await visible_threads(client)
+        found = [one for one in found if one.thread in threads]
     first = (page - 1) * debates.PAGE_SIZE
     if words.strip():
-        entries = [
-            entry for pair in ids if (entry := await entry_of(*pair, documents, client)) and has_all_words(entry, words)
-        ]
+        entries = [entry for one in found if (entry := await entry_of(one, client)) and has_all_words(entry, words)]
         return entries[first : first + debates.PAGE_SIZE], len(entries)
-    listed = [await entry_of(*pair, documents, client) for pair in ids[first : first + debates.PAGE_SIZE]]
-    return [entry for entry in listed if entry], len(ids)
+    listed = [await entry_of(one, client) for one in found[first : first + debates.PAGE_SIZE]]
+    return [entry for entry in listed if entry], len(found)
 
 
 def has_all_words(entry: Mapping[str, Any], words: str) -> bool:
@@ -264,20 +253,18 @@ async def visible_threads(client: LangGraphClient) -> set[str]:
             return found
 
 
-async def entry_of(id: str, stem: str, documented: Collection[str], client: LangGraphClient) -> dict[str, Any] | None:
+async def entry_of(listed: debates.Listed, client: LangGraphClient) -> dict[str, Any] | None:
     """A debate's entry in the list; None if the debate was deleted after the list was read.
 
     Args:
-        id: the debate's id.
-        stem: the id of the debate's document; ignored if the debate has no document.
-        documented: the ids of the debates that have a document.
+        listed: the debate.
         client: sends requests as the caller.
     """
     store = open_store()
-    row = await store.soon(store.run, id)
-    if id in documented:
+    row = await store.soon(store.run, listed.debate)
+    if listed.has_document:
         try:
-            entry = await run_in_threadpool(debates.entry, stem)
+            entry = await run_in_threadpool(debates.entry, listed.id)
         except UserError as error:
             if error.kind != "missing_file":
                 raise
@@ -397,7 +384,8 @@ async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Run
     store = open_store()
     if len(id) == 36:
         last = await store.soon(store.runs, thread=id, limit=1)
-        id = last[0].id if last else TABLE.latest.get(id, id)
+        found = None if last else await run_in_threadpool(debates.last_of_thread, id)
+        id = last[0].id if last else found or id
     row = await store.soon(store.run, id[-32:]) if ID.fullmatch(id) or HEX.fullmatch(id) else None
     if ID.fullmatch(id):
         stem: str | None = id
@@ -413,7 +401,7 @@ async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Run
 
 def last_document(row: Run) -> str | None:
     """The id of a debate's last document; None if no document of the debate is stored here."""
-    last = [Path(row.document).stem] if row.document else []  # may be the document of a further branch
+    last = [row.document] if row.document else []  # may be the document of a further branch
     return next((stem for stem in (*last, *debates.document_ids(row.id)) if debates.has_document(stem)), None)
 
 

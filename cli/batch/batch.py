@@ -4,37 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
+import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from moot.cli.batch.jobs import BatchOptions, Job, jobs_of
+from moot.cli.batch.jobs import BatchOptions, Job, file_name, jobs_of
+from moot.cli.batch.outcomes import NOTHING as NO_OUTCOME
 from moot.cli.batch.outcomes import Outcome
 from moot.cli.batch.progress import BatchProgress
 from moot.cli.batch.runner import Limits, LocalRunner, RowRunner, Rows
-from moot.cli.batch.store import Store
-from moot.cli.batch.table import Summary, show_table, write_table
-from moot.cli.batch.work import Folder, RowProcessor, existing_outcome
+from moot.cli.batch.table import Summary, show_table, table_rows, write_table
+from moot.cli.batch.work import RECORDED, Folder, RowProcessor, existing_document, outcome_of
 from moot.cli.batch.worker import WorkerConfig
 from moot.cli.batch.workers import ProcessRunner
 from moot.cli.signals import Stop, Threads, end_now
+from moot.core.batches import BatchRows, Row
 from moot.core.errors import MootError, UserError
-from moot.core.store import open_store
+from moot.core.files import write_atomically, write_error
+from moot.core.store import Store, open_store
 from moot.core.words import count_with_noun
-from moot.evals._benchmarks.claim_files import BadRow, ClaimsFile
+from moot.evals._benchmarks.claim_files import BadRow, ClaimRow, ClaimsFile
 from moot.nodes._models.budget import SETTINGS, Budget, debates_within
 from moot.nodes._models.prices import read_prices
 from moot.nodes._models.replies import Mode
 from moot.nodes._models.spend import NOTHING, UNBOUNDED, Spend, in_words
+from moot.web.debates import for_history
 from rich.console import Console
+from sqlalchemy import Connection
 
 LOCK = ".batch.lock"
 """The file that locks the folder for one run."""
-AT_ONCE = 500
-"""Number of debates whose cost so far is read from the store in one query."""
+ID = ".batch.id"
+"""The file with the batch's id, by which the store has its rows."""
+REMEDY = "Name another folder, or remove the file: then all rows are debated again."
+AT_ONCE = 100
+"""Number of rows that are stored in one transaction."""
 FAILED = 3
 """The exit code if a row is not done. A row whose debates found no answer is done."""
 
@@ -47,81 +57,103 @@ class Batch:
         folder: the folder for documents, reports and the table.
         options: the options for all rows.
         mode: how stored replies are used.
+        store: the store for the rows: that of this machine, or that of the queue.
 
     Raises:
-        UserError: the folder's database or the file of prices cannot be used.
+        UserError: the folder or the file of prices cannot be used.
+        UserError, WorldError: the store cannot be used.
     """
 
-    def __init__(self, claims: ClaimsFile, folder: Path, options: BatchOptions, mode: Mode) -> None:
+    def __init__(self, claims: ClaimsFile, folder: Path, options: BatchOptions, mode: Mode, store: Store) -> None:
         self.claims = claims
         self.folder = folder
         self.options = options
         self.mode = mode
+        self.store = store
         self.prices = read_prices()
-        self.store = Store(folder)
+        self.id = batch_id(folder)
+        self.rows = BatchRows(store, self.id, claims.path.name, mode)
         self.total = self.done = self.bad = self.replaced = 0
         self.spent = NOTHING
         """The cost of this file's debates in earlier runs. It is summed once, when the rows are read."""
         self._begun: dict[str, Spend] = {}
         """What the store counts for debates that have begun and are not done, by key."""
 
-    def read_rows(self, spending: Callable[[list[str]], Mapping[str, Sequence[float]]]) -> None:
+    def read_rows(self, *, counts_spending: bool) -> None:
         """Reads the file once, stores its rows, and counts debates and bad rows. Blocking.
 
         Args:
-            spending: takes the keys of debates. It returns the tokens, USD and number of calls so far, by key, of those
-                debates that have begun. Calls whose replies were lost are included.
+            counts_spending: whether the store is asked what debates that have begun have spent. Calls whose replies
+                were lost are included.
 
         Raises:
             UserError: the file cannot be read.
+            UserError, WorldError: the store cannot be used.
         """
-        self.store.begin()
-        jobs = self._jobs()
-        while some := list(islice(jobs, AT_ONCE)):
-            spent = spending([job.key for job in some])
-            for job in some:
-                self._add_debate(job, spent.get(job.key))
-        self.store.commit()
+        claims = iter(self.claims)
+        while some := list(islice(claims, AT_ONCE)):
+            added, found_again = self.store.do(partial(self._add, some))
+            for document in found_again:
+                self._end_run(document)
+            for row, is_replaced in added:
+                self.bad += row.name.startswith("!")
+                self.total += not row.name.startswith("!")
+                self.done += row.is_done
+                self.replaced += is_replaced
+                self._count_spending(row, counts_spending)
 
-    def _jobs(self) -> Iterator[Job]:
-        """Stores all rows, and yields their debates."""
-        for row in self.claims:
-            if isinstance(row, BadRow):
-                self.bad += 1
-                self.store.add_bad_row(
-                    row.number, row.id, row.cells.get("claim", ""), f"line {row.line}: {row.problem}"
-                )
-                continue
-            name = self.store.add_row(row.number, row.id, row.claim, row.label, row.group)
+    def _add(
+        self, some: Sequence[ClaimRow | BadRow], connection: Connection
+    ) -> tuple[list[tuple[Row, bool]], list[dict[str, Any]]]:
+        """Stores the debates of rows of the file.
+
+        Returns:
+            Two lists: the debates, each with whether it replaces another debate's result; and the documents of debates
+            whose outcomes the store did not have.
+        """
+        added: list[tuple[Row, bool]] = []
+        found_again: list[dict[str, Any]] = []
+        for row in some:
             try:
-                yield from jobs_of(row, name, self.options, self.store.batch)
+                if isinstance(row, BadRow):
+                    raise UserError(row.problem, kind="invalid_file")
+                name = file_name(row.id)
+                if not self.rows.has_free_name(connection, row.id, name):
+                    name = file_name(row.id, taken=True)
+                jobs = jobs_of(row, name, self.options, self.id)
             except UserError as error:
-                self.bad += 1
-                self.store.add_bad_row(row.number, row.id, row.claim, f"line {row.line}: {error.detail}")
+                outcome = {**NO_OUTCOME, "status": "bad", "error": f"line {row.line}: {error.detail}"}
+                claim, key = getattr(row, "claim", ""), f"{self.id}!{row.number}"
+                bad = Row(key, row.number, row.id, claim, None, None, f"!{row.number}", "", "", {}, outcome, False)
+                self.rows.add(connection, bad)
+                added.append((bad, False))
+                continue
+            for job in jobs:
+                found = self.rows.outcome(connection, job.key)
+                has_file = (self.folder / f"{job.name}.json").exists()
+                is_done = found is not None and found["status"] == "done" and has_file
+                if not is_done and (document := existing_document(self.folder, job)):
+                    is_done, found = True, outcome_of(document, self.prices)
+                    found_again.append(document)
+                about = (row.number, row.id, row.claim, row.label, row.group, name, job.name, job.system)
+                debate = Row(job.key, *about, asdict(job), found, is_done)
+                is_replaced = found is None and has_file and self.rows.has_other_result(connection, job.name, job.key)
+                self.rows.add(connection, debate)
+                added.append((debate, is_replaced))
+        return added, found_again
 
-    def _add_debate(self, job: Job, spent: Sequence[float] | None) -> None:
-        """Stores a debate, and its outcome if an earlier run left one; counts the debate and its cost."""
-        self.total += 1
-        found = self.store.outcome(job.key)
-        if found is None or not self._is_done(job, found):
-            found = existing_outcome(self.folder, job, self.prices) or (found if found and "spent" in found else None)
-        name = job.name.removesuffix(f".{job.system}")
-        is_only_system = job.name == name  # the document's name contains the system only if there are several
-        if found is None and (self.folder / f"{job.name}.json").exists():
-            self.replaced += self.store.has_other_result(name, job.system, job.key, any_system=is_only_system)
-        if is_only_system:
-            self.store.forget_other_systems(name, job.system)
-        self.store.add_debate(name, job.system, job.key, found)
-        is_done = found is not None and self._is_done(job, found)
-        self.done += is_done
-        if spent and not is_done:
-            self._begun[job.key] = Spend(*spent)
-        known = _spend_of(found or {})
+    def _end_run(self, document: dict[str, Any]) -> None:
+        """Marks a debate as done, as its document is in the folder: the process was killed before it could do that."""
+        run = self.store.run(document["id"])
+        if run and run.status == "interrupted":
+            self.store.end(run.id, "done", for_history(document), claim=run.claim)
+
+    def _count_spending(self, row: Row, counts_spending: bool) -> None:
+        spent = self.store.spending_of([row.key]).get(row.key) if counts_spending else None
+        if spent and not row.is_done:
+            self._begun[row.key] = Spend(*spent)
         # The larger values, because the outcome may have USD even if the store has none.
-        self.spent = self.spent.plus(Spend(*map(max, known, spent or NOTHING)))
-
-    def _is_done(self, job: Job, outcome: Outcome) -> bool:
-        return outcome["status"] == "done" and (self.folder / f"{job.name}.json").exists()
+        self.spent = self.spent.plus(Spend(*map(max, _spend_of(row.outcome or {}), spent or NOTHING)))
 
     def share(self, most: Spend) -> Spend:
         """What each debate that is not done may spend from now on: an equal part of what the ceilings ``most`` leave.
@@ -143,18 +175,33 @@ class Batch:
         return share
 
     def remaining(self, share: Spend | None = None) -> Iterator[Job]:
-        """Yields the debates that are not done, each with its ``share`` of the ceilings, if there is one. Blocking.
+        """Yields the debates that are not done, each with its ``share`` of the ceilings, if there is one. Blocking."""
+        for row in self.rows.all(only_remaining=True):
+            job = Job(**row.job)
+            yield replace(job, most=self._begun.get(job.key, NOTHING).plus(share)) if share else job
 
-        Raises:
-            UserError: the file of claims has changed, or can no longer be read.
-        """
-        for row in self.claims:
-            if isinstance(row, BadRow) or (name := self.store.name_of(row.number)).startswith("!"):
-                continue
-            for job in jobs_of(row, name, self.options, self.store.batch):
-                found = self.store.outcome(job.key)
-                if found is None or not self._is_done(job, found):
-                    yield replace(job, most=self._begun.get(job.key, NOTHING).plus(share)) if share else job
+
+def batch_id(folder: Path) -> str:
+    """The id of the batch with this folder: 16 hexadecimal digits, in the file `ID`, which is written if it is missing.
+
+    Raises:
+        UserError: the file has something else.
+        UserError, WorldError: the file cannot be read or written.
+    """
+    path = folder / ID
+    try:
+        found = path.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        found = secrets.token_hex(8)
+        try:
+            write_atomically(path, found)
+        except OSError as error:
+            raise write_error(path, error) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read ({error}). {REMEDY}", kind="invalid_file") from error
+    if not re.fullmatch("[0-9a-f]{16}", found):
+        raise UserError(f"{path} has no id of a batch. {REMEDY}", kind="invalid_file")
+    return found
 
 
 NO_OWN_MODEL = (
@@ -173,8 +220,7 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
             cannot be written.
     """
     console = Console(stderr=True)
-    with spending_so_far(batch.mode, limits) as spending:
-        batch.read_rows(spending)
+    batch.read_rows(counts_spending=limits.most != UNBOUNDED and batch.mode in RECORDED)
     for note in batch.claims.notes:
         console.print(f"{note[0].upper()}{note[1:]}.", markup=False, highlight=False, soft_wrap=True)
     chosen = [batch.options.settings(system, {}) for system in batch.options.systems]
@@ -194,12 +240,12 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
     stop_reason = ""
     with contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
         stop_reason = stop.run(runner, _run_remaining(batch, limits, share, console))
-    summary = write_table(batch.store.table_rows(), batch.folder, batch.options.systems)
+    summary = write_table(table_rows(batch.rows.all()), batch.folder, batch.options.systems)
     show_table(summary, batch.folder, Console(), stop_reason)
     if stop.signal:
         console.print("Interrupted. The same command continues where it stopped.")
         if limits.queue:
-            words = f"Workers still run the queued rows. `moot batch cancel {batch.store.batch}` cancels the batch."
+            words = f"Workers still run the queued rows. `moot batch cancel {batch.id}` cancels the batch."
             console.print(words, highlight=False)
         end_now(stop.exit_code)
     code = 0 if all_done(summary) else FAILED
@@ -210,26 +256,21 @@ def run_batch(batch: Batch, limits: Limits, stop: Stop) -> int:
 
 
 @contextlib.contextmanager
-def spending_so_far(mode: Mode, limits: Limits) -> Iterator[Callable[[list[str]], Mapping[str, Sequence[float]]]]:
-    """Context manager: a function that reads the tokens, USD and calls of debates from the store of the batch.
-
-    It returns nothing if the batch has no ceilings for them, or does not use the store.
+def store_of_rows(queue: str | None) -> Iterator[Store]:
+    """Context manager: the store for the rows of a batch: this machine's or, with its address, that of a queue.
 
     Raises:
         UserError, WorldError: the queue cannot be used.
     """
-    if limits.most == UNBOUNDED or mode not in ("record", "reuse"):
-        yield lambda keys: {}
-    elif limits.queue:
-        from moot.core.postgres.connection import Postgres
-        from moot.core.postgres.rows import QueuedRows
-        from moot.core.postgres.store import PostgresStore
+    if queue is None:
+        yield open_store()
+        return
+    from moot.core.postgres.connection import Postgres
+    from moot.core.postgres.store import PostgresStore
 
-        with contextlib.closing(PostgresStore(postgres := Postgres(limits.queue), assigns=False)) as store:
-            QueuedRows(postgres).prepare()
-            yield store.spending_of
-    else:
-        yield open_store().spending_of
+    with contextlib.closing(PostgresStore(postgres := Postgres(queue), assigns=False)) as store:
+        postgres.prepare()
+        yield store
 
 
 def _other_results(batch: Batch) -> list[str]:
@@ -241,7 +282,7 @@ def _other_results(batch: Batch) -> list[str]:
             "other texts than this run. New results replace the old ones. To keep the old ones, interrupt the command, "
             "and name another folder with --out."
         )
-    if left := batch.store.count_rows_of_earlier_runs():
+    if left := batch.rows.count_rows_of_earlier_turns():
         lines.append(
             f"{count_with_noun(left, 'row')} of earlier runs in {batch.folder} {'is' if left == 1 else 'are'} not in "
             f"{batch.claims.path.name}. The table leaves them out; their documents and reports stay."
@@ -263,7 +304,7 @@ async def _run_remaining(batch: Batch, limits: Limits, share: Spend | None, cons
     progress = BatchProgress(console, batch.total - batch.done, limits.budget, limits.max_cost, spent)
 
     async def on_end(job: Job, outcome: Outcome) -> None:
-        await asyncio.to_thread(batch.store.set_outcome, job.key, outcome)
+        await asyncio.to_thread(batch.rows.set_outcome, job.key, outcome)
         progress.note(outcome)
 
     with _runner(batch, limits, console) as runner, progress:
@@ -285,7 +326,7 @@ def _runner(batch: Batch, limits: Limits, console: Console) -> Iterator[RowRunne
             console.print(text, highlight=False, markup=False, soft_wrap=True)
 
         name = batch.claims.path.name
-        with open_queue(limits.queue, batch.store, batch.folder, name, batch.mode, limits, print_line) as runner:
+        with open_queue(limits.queue, batch.rows, batch.folder, name, batch.mode, limits, print_line) as runner:
             yield runner
         return
     folder, mode = batch.folder, batch.mode
@@ -294,7 +335,9 @@ def _runner(batch: Batch, limits: Limits, console: Console) -> Iterator[RowRunne
         yield ProcessRunner(limits.workers, limits.at_once, config)
         return
     with debates_within(Budget(limits.most, limits.seconds, spent=batch.spent, counts_earlier=False)) as budget:
-        yield LocalRunner(RowProcessor(Folder(folder), mode, batch.prices), limits.at_once, budget)
+        yield LocalRunner(
+            RowProcessor(Folder(folder, has_runs=mode in RECORDED), mode, batch.prices), limits.at_once, budget
+        )
 
 
 def _first_error(errors: BaseExceptionGroup[MootError]) -> MootError:

@@ -88,7 +88,7 @@ def batch(
         raise typer.BadParameter("name the folder for the table, and each row's document and report: --out FOLDER")
     with Stop() as stop:  # before the slow imports, so that `stop` also handles Ctrl-C during them
         from moot.cli.asking import input_from_options, named_settings
-        from moot.cli.batch.batch import LOCK, Batch, run_batch
+        from moot.cli.batch.batch import LOCK, Batch, run_batch, store_of_rows
         from moot.cli.batch.jobs import BatchOptions, check_first_row
         from moot.cli.batch.runner import Limits
         from moot.cli.batch.table import FILE
@@ -129,5 +129,5 @@ def batch(
             check_first_row(claims, row_options, here=False)
         else:
             with_model(lambda: check_first_row(claims, row_options), named, stop.ask)
-        with exclusive_folder(out, "batch", LOCK, FILE):
-            raise SystemExit(run_batch(Batch(claims, out, row_options, mode), limits, stop))
+        with exclusive_folder(out, "batch", LOCK, FILE), store_of_rows(limits.queue) as store:
+            raise SystemExit(run_batch(Batch(claims, out, row_options, mode, store), limits, stop))

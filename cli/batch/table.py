@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 from moot.cli.batch.outcomes import Outcome
-from moot.cli.batch.store import TableRow
+from moot.core.batches import Row
 from moot.core.files import escape_formula, write_error
 from moot.core.words import count_with_noun
 from moot.retrievers._evidence import clean
@@ -38,6 +39,32 @@ The most frequent error is printed in full if it is also the first error of the 
 """
 NOT_BEGUN = "not begun"
 """The status of a debate without an outcome."""
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row of the table.
+
+    ``outcomes`` maps the name of each system to the outcome of its debate, or to None if there is no outcome yet. For a
+    bad row, ``outcomes`` maps an empty name to the failed outcome.
+    """
+
+    number: int
+    id: str
+    name: str
+    claim: str
+    label: str | None
+    group: str | None
+    outcomes: dict[str, Outcome | None]
+
+
+def table_rows(rows: Iterable[Row]) -> Iterator[TableRow]:
+    """Yields a row of the table for the debates of each row of the file."""
+    for number, group in groupby(rows, lambda row: row.number):
+        debates = list(group)
+        row = debates[0]
+        outcomes = {one.system: None if one.outcome is None else dict(one.outcome) for one in debates}
+        yield TableRow(number, row.id, row.name, row.claim, row.label, row.group, outcomes)
 
 
 @dataclass

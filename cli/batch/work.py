@@ -30,16 +30,19 @@ from moot.nodes._texts.outage import outage_of
 from moot.nodes._texts.verdict import nothing_found
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import summarised
-from moot.web.debates import store_locally
+from moot.web.debates import for_history
 
 log = logging.getLogger(__name__)
+
+RECORDED: tuple[Mode, ...] = ("record", "reuse")
+"""The modes in which the store has a run for each debate."""
 
 
 class DocumentStore(Protocol):
     """Storage for the documents of rows."""
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
-        """Stores the document of a row's debate. Blocking.
+        """Stores the document of a row's debate, and the status of its run. Blocking.
 
         If the debate is done, its row is not run again once the document is stored.
 
@@ -60,10 +63,12 @@ class Folder:
 
     Args:
         path: the path of the folder.
+        has_runs: whether this machine's store has the debates' runs. It has not for the rows of a queue.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, has_runs: bool) -> None:
         self.path = path
+        self.has_runs = has_runs
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
         """As `DocumentStore.put`. The report is written first, because a row that has a document is not run again."""
@@ -74,8 +79,14 @@ class Folder:
         else:
             self._write(f"{job.name}.html", page)
         self._write(f"{job.name}.json", json.dumps(document, ensure_ascii=False, indent=2) + "\n")
-        if error_text := store_locally(document):
-            _add_error(outcome, f"Not in the history: {error_text}")
+        try:
+            kept, store = for_history(document), open_store()
+            if self.has_runs:
+                store.end(job.key, "done" if document["status"] == "done" else "failed", kept)
+            elif kept:
+                store.put(kept)
+        except MootError as error:
+            _add_error(outcome, f"Not in the history: {error.detail}")
 
     def _write(self, name: str, text: str) -> None:
         path = self.path / name
@@ -123,9 +134,6 @@ class RowProcessor:
             document = await summarised({**document, "id": job.key})
         outcome = outcome_of(document, self.prices)
         await asyncio.to_thread(self.store.put, job, document, outcome)
-        if self.mode in ("record", "reuse"):
-            store = open_store()
-            await store.soon(store.end, job.key, "done" if document["status"] == "done" else "failed")
         return outcome
 
 
@@ -181,16 +189,15 @@ def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
     return {"calls": len(most), "tokens": tokens_of(most), "usd": cost_of(most, prices)}
 
 
-def existing_outcome(folder: Path, job: Job, prices: Mapping[str, Price]) -> Outcome | None:
-    """The outcome in the document of a debate. Blocking.
+def existing_document(folder: Path, job: Job) -> dict[str, Any] | None:
+    """The document of a debate in the folder. Blocking.
 
     None if there is no readable document, or if the document is that of another debate, or that of a debate that is not
     done.
     """
     try:
-        document = json.loads((folder / f"{job.name}.json").read_bytes())
+        document: dict[str, Any] = json.loads((folder / f"{job.name}.json").read_bytes())
         check_schema(document)
-        is_ours = document["id"] == job.key and document["status"] == "done"
-        return outcome_of(document, prices) if is_ours else None
+        return document if document["id"] == job.key and document["status"] == "done" else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):  # no document, or one that no batch wrote
         return None

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 from langsmith.utils import tracing_is_enabled
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.process import CLOSE_SECONDS
-from moot.cli.batch.work import Folder, RowProcessor, share_of
+from moot.cli.batch.work import RECORDED, Folder, RowProcessor, share_of
 from moot.core.telemetry import begin_telemetry, finish_telemetry, is_on
 from moot.nodes._models.prices import read_prices
 from moot.nodes._models.replies import Mode
@@ -55,7 +55,7 @@ def main() -> None:
     first, out = open_streams()
     begin_telemetry(port=False)
     config = WorkerConfig(**first)
-    processor = RowProcessor(Folder(Path(config.folder)), config.mode, read_prices())
+    processor = RowProcessor(Folder(Path(config.folder), has_runs=config.mode in RECORDED), config.mode, read_prices())
 
     async def run_row(row: dict[str, Any]) -> dict[str, Any]:
         job = Job(**row)

@@ -13,10 +13,10 @@ from typing import Any
 
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.outcomes import Outcome, failed_outcome
-from moot.cli.batch.runner import batch_stop_reason, outage_in_words
 from moot.cli.batch.work import RowProcessor, share_of
 from moot.cli.batch.worker import open_streams, process_rows
 from moot.cli.queue.indexing import store_piece
+from moot.core.batch_runner import ADVICE, batch_stop_reason, outage_in_words
 from moot.core.callers import serving_callers
 from moot.core.config import usual_settings
 from moot.core.errors import MOST_OUTAGES, MootError, OutageCount, WorldError
@@ -62,7 +62,7 @@ class QueueDocuments:
             raise WorldError(outcome["error"], kind=UNREACHABLE)
         if self._leave_to_others(outcome):
             raise WorldError(outcome["error"], kind=RESIGNED)
-        self._rows.end(job.key, outcome, document)
+        self._rows.end(job.key, outcome, document)  # not also in the history, which a million rows would fill
 
 
 class QueueRowProcessor:
@@ -115,7 +115,7 @@ class QueueRowProcessor:
             outages, reason = OutageCount(), ""
             for outage in await asyncio.to_thread(self._rows.last_outages, batch.id, MOST_OUTAGES):
                 reason = outages.stop_reason(outage)
-            why = outage_in_words(reason, outcome)
+            why = outage_in_words(reason, outcome, ADVICE)
         if answer["stored"] and why:
             await asyncio.to_thread(self._rows.stop, batch.id, why)
         return answer

@@ -12,8 +12,8 @@ from typing import Any
 
 from moot.cli.batch.jobs import Job
 from moot.cli.batch.runner import Limits, OnEnd, Rows
-from moot.cli.batch.store import Store
 from moot.cli.batch.work import Folder
+from moot.core.batches import BatchRows
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.queued import QueuedBatch
 from moot.core.postgres.rows import QueuedRows
@@ -49,13 +49,13 @@ class WorkerWatch:
 
 @contextmanager
 def open_queue(
-    url: str, store: Store, folder: Path, file: str, mode: str, limits: Limits, print_line: Callable[[str], object]
+    url: str, own: BatchRows, folder: Path, file: str, mode: str, limits: Limits, print_line: Callable[[str], object]
 ) -> Iterator[QueueRunner]:
     """Context manager: opens a queue, and yields the runner for the rows of a batch.
 
     Args:
         url: the address of the queue.
-        store: the batch's database.
+        own: the rows of this run of the batch.
         folder: the folder for documents.
         file: the name of the batch's file of claims.
         mode: how stored replies are used.
@@ -65,10 +65,10 @@ def open_queue(
     Raises:
         UserError: the address is invalid, or the extra ``queue`` is not installed.
     """
-    batch = QueuedBatch(store.batch, file, mode, time.time() + limits.seconds)
+    batch = QueuedBatch(own.batch, file, mode, time.time() + limits.seconds)
     with closing(Postgres(url)) as postgres:
         rows = QueuedRows(postgres)
-        yield QueueRunner(rows, batch, Folder(folder), store, WorkerWatch(rows, print_line))
+        yield QueueRunner(rows, batch, Folder(folder, has_runs=False), own.turn, WorkerWatch(rows, print_line))
 
 
 class QueueRunner:
@@ -78,15 +78,15 @@ class QueueRunner:
         rows: the queue's rows.
         batch: the batch as the queue stores it.
         folder: the folder for documents.
-        store: the batch's database, which has the rows of this run.
+        turn: the number of this run of the batch.
         watch: prints a message if the queue has no worker.
     """
 
-    def __init__(self, rows: QueuedRows, batch: QueuedBatch, folder: Folder, store: Store, watch: WorkerWatch) -> None:
+    def __init__(self, rows: QueuedRows, batch: QueuedBatch, folder: Folder, turn: int, watch: WorkerWatch) -> None:
         self._rows = rows
         self._batch = batch
         self._folder = folder
-        self._store = store
+        self._turn = turn
         self._watch = watch
 
     async def run_rows(self, rows: Rows, on_end: OnEnd) -> None:
@@ -127,10 +127,8 @@ class QueueRunner:
 
         Returns whether there were such rows.
         """
-        found = await asyncio.to_thread(self._rows.ended_rows, self._batch.id, FETCHED_AT_ONCE)
+        found = await asyncio.to_thread(self._rows.ended_rows, self._batch.id, FETCHED_AT_ONCE, self._turn)
         for row in found:
-            if not await asyncio.to_thread(self._store.has_debate, row.key):
-                continue  # the row belongs to an earlier run
             job = Job(**row.job)
             if row.document is not None:
                 await asyncio.to_thread(self._folder.put, job, row.document, row.outcome)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from moot.core.errors import UserError, WorldError
 from moot.core.lazy import import_extra
 from moot.core.redaction import redact
-from moot.core.store import definitions
+from moot.core.tables import definitions
 from sqlalchemy.dialects import postgresql
 
 T = TypeVar("T")
@@ -46,38 +46,13 @@ CREATE TABLE moot.workers (
     id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, host text NOT NULL, pid integer NOT NULL,
     seen timestamptz NOT NULL DEFAULT now()
 );
-CREATE TABLE moot.batches (
-    id text PRIMARY KEY, file text NOT NULL, mode text NOT NULL, made timestamptz NOT NULL DEFAULT now(),
-    until float8 NOT NULL, stopped text NOT NULL DEFAULT ''
-);
-CREATE TABLE moot.rows (
-    key text PRIMARY KEY, batch text NOT NULL REFERENCES moot.batches ON DELETE CASCADE, number bigint NOT NULL,
-    job text NOT NULL, status text NOT NULL DEFAULT 'waiting', outcome text, document bytea,
-    tokens float8 NOT NULL DEFAULT 0, usd float8 NOT NULL DEFAULT 0, calls float8 NOT NULL DEFAULT 0,
-    worker bigint, losses integer NOT NULL DEFAULT 0, queued bigint, touched timestamptz NOT NULL DEFAULT now(),
-    collected boolean NOT NULL DEFAULT false
-);
-CREATE INDEX rows_of_batch ON moot.rows (batch, status);
-CREATE INDEX rows_running ON moot.rows (worker) WHERE status = 'running';
-CREATE INDEX rows_waiting ON moot.rows (touched) WHERE status = 'waiting';
-CREATE INDEX rows_to_collect ON moot.rows (batch) WHERE status IN ('done', 'failed') AND NOT collected;
 CREATE TABLE moot.servers (
     id text PRIMARY KEY, host text NOT NULL, pid integer NOT NULL, seen timestamptz NOT NULL DEFAULT now()
 );
-CREATE TABLE moot.documents (
-    id text PRIMARY KEY, debate text NOT NULL, person text, run text, status text NOT NULL, entry text NOT NULL,
-    document bytea NOT NULL, written timestamptz NOT NULL DEFAULT now()
-);
-CREATE INDEX documents_of_debate ON moot.documents (debate);
-CREATE INDEX documents_of_person ON moot.documents (person, id DESC);
 CREATE TABLE moot.asked (
     id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, person text NOT NULL, at timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX asked_by ON moot.asked (person, at);
-CREATE TABLE moot.spent (
-    id text PRIMARY KEY, person text NOT NULL, tokens float8 NOT NULL, usd float8, at timestamptz NOT NULL DEFAULT now()
-);
-CREATE INDEX spent_by ON moot.spent (person, at);
 CREATE TABLE moot.reserved (
     key text PRIMARY KEY, person text NOT NULL, process text NOT NULL, tokens float8 NOT NULL, usd float8 NOT NULL
 );

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -112,14 +113,14 @@ class QueuedRows:
             self._procrastinate = package.App(connector=connector)
         return self._procrastinate
 
-    def ended_rows(self, batch: str, limit: int) -> list[EndedRow]:
-        """At most ``limit`` rows of a batch that have ended and are not yet marked as collected."""
+    def ended_rows(self, batch: str, limit: int, turn: int = 0) -> list[EndedRow]:
+        """At most ``limit`` rows of a batch's turn that have ended and are not yet marked as collected."""
 
         def job(cursor: Any) -> list[EndedRow]:
             cursor.execute(
                 "SELECT key, job, outcome, document FROM moot.rows WHERE batch = %s AND status IN ('done', 'failed') "
-                "AND NOT collected LIMIT %s",
-                (batch, limit),
+                "AND turn = %s AND NOT collected LIMIT %s",
+                (batch, turn, limit),
             )
             return [
                 EndedRow(key, json.loads(job), json.loads(outcome), document and json.loads(zlib.decompress(document)))
@@ -328,7 +329,10 @@ class QueuedRows:
         return found
 
     def end(self, key: str, outcome: Mapping[str, Any], document: Mapping[str, Any] | None) -> bool:
-        """Stores a row's outcome, for any worker; returns false if the row already has an outcome."""
+        """Stores a row's outcome, for any worker, with the document and the status of its debate's run, if it has one.
+
+        Returns false if the row has ended already.
+        """
         spent = outcome.get("spent") or {}
         compressed = None if document is None else zlib.compress(json.dumps(document).encode(), 1)
         values = (
@@ -340,9 +344,17 @@ class QueuedRows:
         )
         query = (
             "UPDATE moot.rows SET status = %s, outcome = %s, document = %s, tokens = %s, usd = %s, calls = %s, "
-            "worker = NULL, touched = now() WHERE key = %s AND outcome IS NULL"
+            "worker = NULL, touched = now() WHERE key = %s AND status NOT IN ('done', 'failed')"
         )
-        return bool(self._do(lambda cursor: cursor.execute(query, values).rowcount))
+        run = "UPDATE moot.stored_runs SET status = %s, owner = NULL, updated = %s WHERE id = %s AND status != 'done'"
+
+        def job(cursor: Any) -> bool:
+            has_ended = bool(cursor.execute(query, values).rowcount)
+            if has_ended and document is not None:
+                cursor.execute(run, (values[0], time.time(), key))
+            return has_ended
+
+        return bool(self._do(job))
 
     def requeue_lost(self, lost: Mapping[str, Any]) -> int:
         """Queues the rows of dead workers again; those that have lost `MOST_LOSSES` fail with the outcome ``lost``."""

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.heartbeat import SILENCE
-from moot.core.store import Store, runs, upsert
+from moot.core.store import Store, upsert
+from moot.core.tables import runs
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError

@@ -112,6 +112,8 @@ class DebateReplies:
     store: Store
     id: str  # in ``replay``, the debate whose replies are read first; empty for no debate
     answered: int = 0  # how often a person has replied, including the reply that resumes the debate
+    claim: int = 0
+    """The number of the run's beginning, with which `Store.end` ends it."""
     earlier: Mapping[str, Reply] = field(default_factory=dict)
     """The replies and failures that earlier runs of this debate have stored, by key."""
     fault: str = ""
@@ -276,7 +278,7 @@ async def open_replies(
             kind="debate_running",
         )
     earlier = await store.soon(store.replies, begun.id) if begun.resumed else {}
-    return DebateReplies(use.mode, store, begun.id, answered, earlier)
+    return DebateReplies(use.mode, store, begun.id, answered, begun.claim, earlier)
 
 
 def stored_input(given: Mapping[str, Any]) -> dict[str, Any]:

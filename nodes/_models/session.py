@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
@@ -22,6 +22,9 @@ from moot.nodes._models.budget import Budget, new_budget
 from moot.nodes._models.replies import DebateReplies, StoreUse, open_replies
 from moot.nodes._models.spend import NOTHING, Spend
 from moot.nodes._records.entries import PERSON
+
+if TYPE_CHECKING:
+    from moot.core.store import Document
 
 log = logging.getLogger(__name__)
 
@@ -144,18 +147,22 @@ class Session:
         await asyncio.shield(ending)  # so that a cancellation of the run does not cancel the task
 
     async def _end(self, error: BaseException | None) -> None:
-        """Calls the recorder, and writes the status to the store."""
-        path = note = None
+        """Calls the recorder, and writes its document and the status to the store in one transaction."""
+        document = note = None
         if self.id and self.recorder:
-            path, note = await self.recorder.ended(self, error)
-        if self.replies is None or not self.has_row:
-            return
-        # The code that started the run writes the status of a debate with a document.
-        if self.document is not None and not self.use.ends:
-            return
+            document, note = await self.recorder.ended(self, error)
         try:
-            store = self.replies.store
-            await store.soon(store.end, self.id, self._status(error), path, note)
+            if self.replies is not None and self.has_row:
+                # The code that started the run writes the status of a debate with a document.
+                if self.document is None or self.use.ends:
+                    store, status, claim = self.replies.store, self._status(error), self.replies.claim
+                    if not await store.soon(store.end, self.id, status, document, note, claim=claim):
+                        log.warning("The debate %s goes on elsewhere, or has ended there.", self.id)
+            elif document is not None:
+                from moot.core.store import open_store
+
+                store = open_store()
+                await store.soon(store.put, document)
         except MootError as fault:  # the debate must not fail; its row counts as interrupted later
             log.error("%s", fault.detail)
 
@@ -194,8 +201,8 @@ class Recorder(Protocol):
     async def begun(self, session: Session) -> None:
         """Called when a debate with a row in the store begins or is resumed, before the run's first call."""
 
-    async def ended(self, session: Session, error: BaseException | None) -> tuple[str | None, str | None]:
-        """Called at the end of a run whose debate has an id; returns the document's path and a note for its row."""
+    async def ended(self, session: Session, error: BaseException | None) -> tuple[Document | None, str | None]:
+        """Called at the end of a run whose debate has an id; returns what the store takes: a document, and a note."""
 
 
 _recorders: list[Recorder] = []

@@ -12,17 +12,16 @@ import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from moot.cli.batch.jobs import Job, file_name
-from moot.cli.batch.outcomes import NOTHING, Outcome
-from moot.cli.batch.store import Store, TableRow
-from moot.cli.batch.table import Summary
+from moot.cli.batch.outcomes import Outcome
+from moot.cli.batch.table import Summary, TableRow
 from moot.cli.batch.work import RowProcessor
 from moot.core.files import escape_formula
+from moot.core.home import moot_home
 from moot.retrievers._evidence import make_evidence
 
 from tests.commands import COMMAND, moot
@@ -354,22 +353,6 @@ def test_a_batch_keeps_no_texts_of_finished_rows_in_memory(tmp_path: Path, monke
     assert used[109] - used[29] < 400_000  # bytes; the texts of these 80 rows alone take 770,000
 
 
-def test_many_threads_can_store_outcomes_at_the_same_time(tmp_path: Path) -> None:
-    """If `Store` had no lock, this test would fail only in Python 3.12 and later."""
-    store = Store(tmp_path)
-    store.add_row(1, "a", "An otter sleeps.", None, None)
-    store.add_debate("a", "rag", "key")
-
-    def store_outcome(_: int) -> Outcome | None:
-        store.set_outcome("key", {**NOTHING, "status": "done"})
-        return store.outcome("key")
-
-    with ThreadPoolExecutor(16) as pool:
-        assert all(outcome and outcome["status"] == "done" for outcome in pool.map(store_outcome, range(2000)))
-    assert [row.outcomes["rag"] for row in store.table_rows()] == [store.outcome("key")]
-    store.close()
-
-
 def test_file_names_of_row_ids_are_safe_and_distinct() -> None:
     ids = [
         "a",
@@ -400,18 +383,17 @@ def test_cells_that_begin_like_formulas_are_escaped() -> None:
     ]
 
 
-def test_a_batch_without_its_database_reads_finished_rows_from_documents(start_stub: StartStub, tmp_path: Path) -> None:
+def test_a_batch_whose_store_is_lost_reads_finished_rows_from_documents(start_stub: StartStub, tmp_path: Path) -> None:
     stub, out = start_stub(), tmp_path / "out"
     words = ["batch", write_claims(tmp_path, CLAIMS[:5]), "--out", out, *MODEL, "--replies", "off"]
     assert moot(*words).returncode == 0
     table = read_table(out)
-    for file in out.glob(".batch.sqlite*"):
+    for file in moot_home().glob("store.sqlite*"):
         file.unlink()
     done = moot(*words)
     assert (done.returncode, len(chat_calls(stub))) == (0, 5), done.stderr  # no new calls
     assert "5 debates are" in done.stderr
     assert read_table(out) == table
-    (out / ".batch.sqlite").unlink()
     (out / "3.json").unlink()
     assert moot(*words).returncode == 0
     assert len(chat_calls(stub)) == 6  # only row 3, which lost its document, is run again
@@ -424,10 +406,10 @@ def test_an_unusable_file_of_claims_leaves_no_output_folder(tmp_path: Path) -> N
         assert (done.returncode, (tmp_path / "out").exists()) == (2, False), done.stderr
 
 
-def test_a_damaged_database_of_a_batch_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / ".batch.sqlite").write_text("no database " * 100)
+def test_a_damaged_id_of_a_batch_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / ".batch.id").write_text("no id")
     done = moot("batch", write_claims(tmp_path, CLAIMS[:1]), "--out", tmp_path, *MODEL)
-    assert (done.returncode, "is not the database of a batch" in done.stderr) == (2, True)
+    assert (done.returncode, "has no id of a batch" in done.stderr) == (2, True)
 
 
 def test_only_calls_in_flight_are_repeated_after_a_worker_is_killed(start_stub: StartStub, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from moot.core.fingerprints import key_of
-from moot.core.store import FileStore, Reply, open_store
+from moot.core.store import Document, FileStore, Reply, open_store
 
 from tests.commands import moot
 
@@ -30,7 +30,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             about = {"role": "judge", "model": "m"}
             chat = Reply(start.id, CHAT, "chat", about, None, paid=(10, 0.5, 1), sent=(20, 0, 1))
             store.keep([(chat, {"content": "“yes”"}), (Reply(start.id, TEXT, "embedding", {}, None), [0.1, 2.0])])
-            store.end(start.id, status, "/doc.json" if number == 2 else None)  # type: ignore[arg-type]
+            document = Document("20260101T000000", start.id, "done", "{}", b"") if number == 2 else None
+            store.end(start.id, status, document)  # type: ignore[arg-type]
     return folder
 
 

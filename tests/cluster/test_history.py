@@ -16,7 +16,6 @@ from moot.core.postgres.store import PostgresStore
 from moot.core.store import Reply
 from moot.web import debates
 from moot.web.caller import current_user
-from moot.web.documents import Documents
 
 from tests.cluster.postgres import Server, binaries, running_postgres
 from tests.commands import moot
@@ -60,11 +59,9 @@ async def url(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
             if id != QUEUED:
                 store.record_thread(id, f"thread {id}", f"run {id}")
         own.keep([(Reply(DONE, CHAT, "chat", {"role": "judge"}, None), "SUPPORTS")])
-        with debates.use_database(Documents(postgres)):
-            current_user.set("ann")
-            debates.write({**await a_debate("chain_of_thought"), "id": DONE})
-            current_user.set(None)
-        own.end(DONE, "done")
+        current_user.set("ann")
+        own.end(DONE, "done", debates.new_document({**await a_debate("chain_of_thought"), "id": DONE}))
+        current_user.set(None)
         yield server.url
         presence.end()
 

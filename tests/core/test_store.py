@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import signal
 import sqlite3
@@ -17,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.errors import UserError
-from moot.core.fingerprints import Kind, key_of
-from moot.core.store import VERSION, FileStore, Reply, Store, open_store, store_path
+from moot.core.fingerprints import Kind, Status, key_of
+from moot.core.store import VERSION, Document, FileStore, Reply, Store, open_store, store_path
+from moot.core.tables import documents
 from moot.nodes._models.replies import DebateReplies
 
 from tests.cluster.postgres import Server, binaries, running_postgres
@@ -205,10 +208,51 @@ def test_api_keys_are_not_stored(file: FileStore, monkeypatch: pytest.MonkeyPatc
     assert b"nobody-may-see" not in stored
 
 
+def document_of(debate: str, status: str = "done", run: str | None = None) -> Document:
+    """A debate's document with a content of its own."""
+    return Document("20260101T000000", debate, status, "{}", f"{status} {run}".encode(), run=run)
+
+
+def kept(store: Store) -> list[tuple[str, bytes]]:
+    """The ids and contents of the stored documents."""
+    query = sa.select(*documents.c["id", "content"]).order_by(documents.c.written)
+    return [(row.id, row.content) for row in store.do(lambda connection: connection.execute(query).all())]
+
+
+@pytest.mark.parametrize("status", ["done", "failed", "interrupted"])
+def test_only_who_began_a_run_last_ends_it_and_stores_its_document(store: Store, status: Status) -> None:
+    first = store.begin("a", {"claim": "x"}, {}, server_run="run")
+    second = store.begin("a", {"claim": "x"}, {}, id=first.id, server_run="run")  # the server starts the run again
+    assert not store.end(first.id, status, document_of(first.id, status), claim=first.claim)
+    assert ([run.status for run in store.runs()], kept(store)) == (["running"], [])
+    assert store.end(first.id, "done", document_of(first.id), claim=second.claim)
+    assert store.end(first.id, status, document_of(first.id, status), claim=second.claim) == (status == "done")
+    assert [run.status for run in store.runs()] == ["done"]
+    assert kept(store) == [(f"20260101T000000-{first.id}", b"done None")]
+
+
+def test_a_document_and_the_status_of_its_run_are_stored_together_or_not_at_all(store: Store) -> None:
+    start = store.begin("a", {"claim": "x"}, {})
+    missing: Any = None
+    broken = dataclasses.replace(document_of(start.id), entry=missing)
+    with pytest.raises(Exception, match="entry"):
+        store.end(start.id, "done", broken)
+    assert ([run.status for run in store.runs()], kept(store)) == (["running"], [])
+
+
+def test_a_finished_document_is_replaced_by_its_own_run_only(store: Store) -> None:
+    """Another run's document is that of a further branch. Unfinished documents are replaced, and replace no other."""
+    ids = [store.put(document_of("d" * 32, status, "one")) for status in ("interrupted", "done", "failed", "done")]
+    assert {*ids} == {f"20260101T000000-{'d' * 32}"}
+    assert kept(store) == [(ids[0], b"done one")]
+    branch = store.put(document_of("d" * 32, "done", "two"))
+    assert [id for id, _ in kept(store)] == [ids[0], branch]
+
+
 def test_runs_are_listed_by_graph_text_or_status_and_can_be_deleted(store: Store) -> None:
     ids = [store.begin(graph, {"claim": claim}, {}).id for graph, claim in (("a", "Äpfel_"), ("b", 'say "no" 100%'))]
     keep(store, ids[0], key(1), "x")
-    store.end(ids[0], "done", "/somewhere.json", "a note")
+    store.end(ids[0], "done", document_of(ids[0]), "a note")
     assert [run.id for run in store.runs()] == ids[::-1]
     assert [run.id for run in store.runs(limit=1)] == ids[1:]
     for found, wanted in (({"graph": "a"}, ids[:1]), ({"text": 'SAY "'}, ids[1:]), ({"text": "l%_"}, [])):
@@ -218,9 +262,9 @@ def test_runs_are_listed_by_graph_text_or_status_and_can_be_deleted(store: Store
     assert [run.id for run in store.runs(thread="a thread")] == ids[:1]
     first = store.run(ids[0])
     assert first is not None
-    assert (first.document, first.note, first.status) == ("/somewhere.json", "a note", "done")
+    assert (first.document, first.note, first.status) == (f"20260101T000000-{ids[0]}", "a note", "done")
     assert first.served == ("a thread", "a run")
-    assert (ids[0], "done", first.started, "a thread") in store.outline()
+    assert store.statuses(ids) == {ids[0]: "done", ids[1]: "running"}
     store.delete(ids[0], only_replies=True)
     assert [(run.id, run.replies) for run in store.runs(id=ids[0][:9])] == [(ids[0], 0)]
     store.delete(ids[0])
@@ -271,7 +315,7 @@ def test_old_runs_are_pruned_unless_they_run_and_those_with_a_document_only_lose
     ids = {name: store.begin("a", {"claim": name}, {}).id for name in ("document", "none", "runs")}
     for id in ids.values():
         keep(store, id, key(1), "x")
-    store.end(ids["document"], "done", "/shown.json")
+    store.end(ids["document"], "done", document_of(ids["document"]))
     store.end(ids["none"], "waiting")
     assert store.prune(1) == 0
     time.sleep(0.001)

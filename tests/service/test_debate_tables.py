@@ -11,10 +11,9 @@ from moot.core.errors import UserError
 from moot.core.postgres.connection import VERSION, Postgres
 from moot.core.postgres.heartbeat import Heartbeat
 from moot.core.postgres.store import PostgresStore
-from moot.core.store import RunStart
+from moot.core.store import RunStart, use_store
 from moot.web import debates
 from moot.web.caller import current_user
-from moot.web.documents import Documents
 
 from tests.cluster.postgres import Server, binaries, running_postgres
 from tests.web.documents import a_debate
@@ -89,22 +88,26 @@ def test_a_debate_has_one_worker_until_this_worker_is_lost(
     assert begin(other, "run").resumed  # the worker is lost, and the server starts the run again
     lost.end("a" * 32, "interrupted")  # the lost worker was slow, not dead
     assert other.runs()[0].status == "running"
-    lost.end("a" * 32, "done", "document")
-    assert other.runs()[0].status == "done"
-    other.end("a" * 32, "interrupted")
+    assert not lost.end("a" * 32, "done")
+    assert other.end("a" * 32, "done")
+    assert not other.end("a" * 32, "interrupted")
     assert begin(other, "run").resumed
     assert other.runs()[0].status == "done"
-    begin(one, "second", id="c" * 32)
-    begin(one, "second", id="c" * 32)  # the worker lost its lease, and leases the run again
-    one.end("c" * 32, "interrupted")
-    one.end("c" * 32, "done")
+    before = begin(one, "second", id="c" * 32)
+    again = begin(one, "second", id="c" * 32)  # the worker lost its lease, and leases the run again
+    assert not one.end("c" * 32, "interrupted", claim=before.claim)
+    assert one.end("c" * 32, "done", claim=again.claim)
     assert one.runs(id="c")[0].status == "done"
 
 
 def record_and_list(store: PostgresStore, person: str | None = None) -> list[Any]:
     """Record the run of the debate ``aaa...``. Return the person's debates; if ``person`` is None, all debates."""
     store.record_thread("a" * 32, "thread", "run")
-    return store.outline(person)
+    use_store(store)
+    token = current_user.set(person)
+    found = debates.listed()
+    current_user.reset(token)
+    return [store.run(one.debate) for one in found]
 
 
 def test_a_user_cannot_resume_or_list_another_users_debate(stores: tuple[PostgresStore, PostgresStore]) -> None:
@@ -128,41 +131,26 @@ def test_two_requests_with_one_idempotency_key_are_one_debate(stores: tuple[Post
     assert (found.id, found.person, found.status) == ("a" * 32, "ann", "running")
 
 
-async def test_a_user_finds_only_their_own_documents(postgres: Postgres) -> None:
+async def test_a_user_finds_only_their_own_documents(stores: tuple[PostgresStore, PostgresStore]) -> None:
     """If there is no current user, all documents are found."""
     document = await a_debate()
-    with debates.use_database(Documents(postgres)):
-        token = current_user.set("ann")
-        id = debates.write(document, "run")
-        assert debates.write(document, "run") == id  # the run has started again
-        assert debates.write(document, "another") != id  # another branch of a finished debate
-        saved = debates.save({**document, "claim": "Another."})
-        assert debates.save({**document, "claim": "Another."}) == saved
-        assert sorted(debates.document_ids(document["id"])) == [id]
-        assert debates.load(id) == document
-        assert debates.entry(id)["claim"] == document["claim"]
-        current_user.set("bob")
-        assert debates.all_document_ids() == debates.document_ids(document["id"]) == []
-        for access in (debates.load, debates.delete, debates.entry, debates.content_of):
-            with pytest.raises(UserError, match="no such debate"):
-                access(id)
-        current_user.reset(token)
-        assert len(debates.all_document_ids()) == 3
-        debates.delete(id)
-        assert id not in debates.all_document_ids()
-
-
-async def test_neither_an_unfinished_document_nor_another_user_replaces_a_finished_document(postgres: Postgres) -> None:
-    document = await a_debate()
-    with debates.use_database(Documents(postgres)):
-        token = current_user.set("ann")
-        id = debates.write(document, "run")
-        # Another worker took over the run and finished it. The first worker is cancelled later.
-        assert debates.write({**document, "status": "interrupted"}, "run") == id
-        assert debates.load(id) == document
-        current_user.set("bob")
-        with pytest.raises(UserError, match="no such debate"):  # Bob put the id of Ann's debate into his own state
-            debates.write({**document, "claim": "His."}, "another")
-        current_user.reset(token)
-        assert debates.load(id) == document
-        assert len(debates.all_document_ids()) == 1
+    store = use_store(stores[0])
+    token = current_user.set("ann")
+    id = store.put(debates.new_document(document, "run"))
+    saved = debates.save({**document, "claim": "Another."})
+    assert debates.save({**document, "claim": "Another."}) == saved
+    assert debates.document_ids(document["id"]) == [id]
+    assert debates.load(id) == document
+    assert debates.entry(id)["claim"] == document["claim"]
+    current_user.set("bob")
+    assert not debates.listed()
+    assert not debates.document_ids(document["id"])
+    for access in (debates.load, debates.delete, debates.entry, debates.content_of):
+        with pytest.raises(UserError, match="no such debate"):
+            access(id)
+    with pytest.raises(UserError, match="no such debate"):  # Bob put the id of Ann's debate into his own state
+        store.put(debates.new_document({**document, "claim": "His."}, "another"))
+    current_user.reset(token)
+    assert len(debates.listed()) == 2
+    debates.delete(id)
+    assert [one.id for one in debates.listed()] == [saved]

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
+import sqlite3
+import time
+import zlib
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from moot.graphs import load_graph
@@ -138,3 +144,18 @@ def full_of(document: Document, payloads: list[str]) -> Document:
     document["votes"] = [{"agent": one, "answer": one, "group": 0} for one in payloads]
     document["moot_version"] = payloads[2]
     return document
+
+
+def contents(home: Path) -> dict[str, Document]:
+    """The stored documents of a home folder, by id."""
+    with closing(sqlite3.connect(home / "store.sqlite")) as file:
+        return {
+            id: json.loads(zlib.decompress(packed)) for id, packed in file.execute("SELECT id, content FROM documents")
+        }
+
+
+def set_content(home: Path, id: str, content: bytes) -> None:
+    """Replace the content of a stored document."""
+    with closing(sqlite3.connect(home / "store.sqlite", isolation_level=None)) as file:
+        values = (zlib.compress(content), time.time(), id)
+        file.execute("UPDATE documents SET content = ?, written = ? WHERE id = ?", values)

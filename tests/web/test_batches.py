@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,9 +25,11 @@ from moot.web.batches.view import COLUMNS, remaining_time
 
 from tests.conftest import StubEndpoint, free_port, running_stub, says
 from tests.serving import Server
+from tests.web.documents import contents, set_content
 from tests.web.test_table import SETTINGS, second_folder, serving, wait_for_result
 
 ROUTE = "/moot/api/batches"
+GRAPH = "standard_prompting"
 RULES = [says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "SUPPORTS")]
 QUICK = SETTINGS | {"max_rounds": 1}
 
@@ -108,13 +111,13 @@ def test_a_batch_has_rows_a_table_and_reports_until_it_is_deleted(shared_server:
     with ZipFile(io.BytesIO(shared_server.send(f"{ROUTE}/{id}/zip"))) as archive:
         assert archive.namelist() == ["table.csv", "1.html", "2.html", "3.html"]
         assert "One." in archive.read("1.html").decode()
-    damaged = shared_server.folder / "home" / "debates" / f"{found['rows'][1]['document']}.json"
-    content = damaged.read_bytes()
-    damaged.write_bytes(content[:-100])
+    home, damaged = shared_server.folder / "home", found["rows"][1]["document"]
+    content = json.dumps(contents(home)[damaged]).encode()
+    set_content(home, damaged, content[:-100])
     with ZipFile(io.BytesIO(shared_server.send(f"{ROUTE}/{id}/zip"))) as archive:
         assert archive.namelist() == ["table.csv", "1.html", "2.txt", "3.html"]
         assert archive.read("2.txt").startswith(b"No report: ")
-    damaged.write_bytes(content)
+    set_content(home, damaged, content)
     assert batches(shared_server)[id]["statuses"] == {"done": 3}
     shared_server.send(f"{ROUTE}/{id}", method="DELETE")
     assert id not in batches(shared_server)
@@ -211,7 +214,7 @@ def test_three_source_outages_in_succession_stop_the_batch(shared_server: Server
     context = {"model": "openai:stub", "sources": ["wikipedia"], "attempts": 1}
     id = start_batch(shared_server, batch_of(claims, graph="rag", context=context, at_once=1))
     found = wait_for_result(lambda: (now := batch_state(shared_server, id))["stopped"] and not now["going"] and now)
-    assert found["stopped"].startswith("The sources of 3 claims in succession could not be searched: No evidence: ")
+    assert found["stopped"].startswith("The sources of 3 claims in succession could not be searched. No evidence: ")
     assert "Wikipedia could not be reached" in found["stopped"]
     assert found["statuses"] == {"failed": 3, "none": 3}
     assert [(row["chip"], bool(row["error"])) for row in found["rows"]] == [(None, True)] * 3 + [(None, False)] * 3
@@ -227,11 +230,32 @@ def test_three_source_outages_in_succession_stop_the_batch(shared_server: Server
     assert [word.endswith("(nothing found)") for word in words] == [True, False]
 
 
-def test_a_batch_with_max_cost_stops_if_the_cost_of_a_debate_is_unknown(shared_server: Server) -> None:
-    id = start_batch(shared_server, batch_of(["One unpriced.", "Two unpriced."], at_once=1, max_cost=5))
-    found = wait_for_result(lambda: (one := batch_state(shared_server, id))["stopped"] and not one["going"] and one)
-    assert "a model has no price" in found["stopped"]
-    assert [row["status"] for row in found["rows"]] == ["done", "none"]
+def test_a_batch_with_max_cost_refuses_models_without_a_price(shared_server: Server, stub: StubEndpoint) -> None:
+    before = len(stub.calls())
+    found = wait_for_batch(shared_server, start_batch(shared_server, batch_of(["One unpriced."], max_cost=5)))
+    assert ([row["status"] for row in found["rows"]], len(stub.calls())) == (["failed"], before)
+    assert "No price is known for openai:stub" in found["rows"][0]["error"]
+
+
+def test_all_debates_of_a_batch_share_its_ceiling(
+    tmp_path: Path, stub: StubEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call is reserved before it is made, so debates at once do not exceed the ceiling either."""
+    prices = tmp_path / "prices.jsonl"
+    prices.write_text(json.dumps({"model": "openai:stub", "input": 1000, "output": 1000}))
+    monkeypatch.setenv("MOOT_PRICES", str(prices))
+    context = {"model": "openai:stub", "max_tokens": 100}
+    with serving(tmp_path, stub) as server:
+        one = wait_for_batch(server, start_batch(server, batch_of(["A first claim."], graph=GRAPH, context=context)))
+        most = round(3.5 * one["usd"], 2)
+        asked = batch_of([f"Claim {number}." for number in range(9)], graph=GRAPH, context=context, max_cost=most)
+        id = start_batch(server, asked | {"at_once": 9})
+        found = wait_for_result(lambda: (now := batch_state(server, id))["stopped"] and not now["going"] and now)
+        assert found["stopped"] == f"The limit of ${most:,.2f} for all claims is reached."
+        assert 0 < found["usd"] <= most
+        server.json(f"{ROUTE}/{id}/go-on", {})
+        again = wait_for_result(lambda: (now := batch_state(server, id)) and not now["going"] and now)
+        assert again["usd"] <= most
 
 
 def test_a_batch_runs_on_only_one_of_two_servers_with_the_same_home(shared_server: Server, stub: StubEndpoint) -> None:

@@ -18,7 +18,7 @@ from moot.web import debates
 
 from tests.papers import pdf
 from tests.web.conftest import MARKUP, Served, Wire
-from tests.web.documents import CLAIM, PAYLOADS, a_debate, full_of, with_evidence
+from tests.web.documents import CLAIM, PAYLOADS, a_debate, contents, full_of, with_evidence
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -61,7 +61,7 @@ async def tab_to(page: Page, name: str) -> None:
 
 def stored_document(served: Served, page: Page) -> dict[str, Any]:
     """The stored document of the debate that a page shows."""
-    document: dict[str, Any] = json.loads((served.home / "debates" / f"{page.url.rpartition('/')[2]}.json").read_text())
+    document: dict[str, Any] = contents(served.home)[page.url.rpartition("/")[2]]
     return document
 
 

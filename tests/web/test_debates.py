@@ -1,4 +1,4 @@
-"""Documents of past debates are stored as files, listed, loaded, deleted and checked. Invalid ids reach no file."""
+"""Documents of past debates are stored, listed, loaded, deleted and checked."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from langgraph_sdk import get_client
 from moot.core.errors import UserError
+from moot.core.store import open_store, store_path
+from moot.core.tables import documents
 from moot.web import debates, table
 from moot.web.kept import LARGEST, parse_document
 
@@ -29,36 +32,38 @@ def with_start(document: Document, second: int) -> Document:
     return {**document, "started_at": f"2026-01-01T00:00:{second:02}+01:00"}
 
 
-async def test_an_equal_document_is_stored_only_once(own_home: Path) -> None:
+async def test_an_equal_document_is_stored_only_once() -> None:
     """Documents are listed newest first. A deleted document is neither loaded nor listed."""
     document = await a_debate()
     ids = [debates.save(with_start(document, second)) for second in (1, 3, 2)]
     assert debates.save(with_start(document, 3)) == ids[1]  # no second copy is stored
     assert debates.save({**with_start(document, 3), "claim": "Another."}) != ids[1]
     assert ids[0].startswith("20251231T230001-")
-    entries = [debates.entry(id) for id in debates.all_document_ids()]
+    entries = [debates.entry(one.id) for one in debates.listed()]
     assert [entry["started_at"][17:19] for entry in entries] == ["03", "03", "02", "01"]
     assert debates.load(ids[2]) == with_start(document, 2)
-    assert [path.suffix for path in (own_home / "debates").iterdir()] == [".json"] * 4
+    known = {one.id for one in debates.listed()}
     debates.delete(ids[2])
     with pytest.raises(UserError, match="no such debate"):
         debates.load(ids[2])
     client: Any = None  # `entry_of` uses it only for debates in the store
-    assert await table.entry_of(document["id"], ids[2], {document["id"]}, client) is None
-    found = await table.entry_of(document["id"], ids[0], {document["id"]}, client)
-    assert found == debates.entry(ids[0])
+    assert [one.id for one in debates.listed()] == sorted(known - {ids[2]}, reverse=True)
+    gone = debates.Listed(ids[2], document["id"], True, None, None)
+    assert await table.entry_of(gone, client) is None
+    assert await table.entry_of(gone._replace(id=ids[0]), client) == debates.entry(ids[0])
 
 
-async def test_debates_are_listed_in_pages_even_if_a_file_is_damaged(own_home: Path) -> None:
+async def test_debates_are_listed_in_pages_even_if_a_document_is_damaged() -> None:
     document = await a_debate()
     for second in range(debates.PAGE_SIZE + 1):
         last = debates.save(with_start(document, second))
-    (own_home / "debates" / f"{last}.json").write_text('{"claim": 1')
+    damage = sa.update(documents).where(documents.c.id == last)
+    open_store().do(lambda connection: connection.execute(damage.values(content=b'{"claim": 1')))
     client = get_client(url="http://none.test")
     (first, total), *more = [await table.list_page(page, client) for page in (1, 2, 3)]
     assert (len(first), total, [len(entries) for entries, _ in more]) == (debates.PAGE_SIZE, 21, [1, 0])
-    assert first[0] == {"id": last, "fault": "Its file is damaged."}
-    with pytest.raises(UserError, match="not valid JSON"):
+    assert first[0]["id"] == last
+    with pytest.raises(UserError, match="is damaged"):
         debates.load(last)
 
 
@@ -72,13 +77,11 @@ MOMENT = "20260101T000000-"
         *(MOMENT + "0" * 32 + end for end in ("\n", "/../../secret", "0")),
     ],
 )
-def test_an_invalid_id_reaches_no_file(own_home: Path, id: str) -> None:
-    (own_home / "debates").mkdir()
-    (own_home / "secret.json").write_text("{}")
-    for reach in (debates.load, debates.delete, debates.path_of):
+def test_an_invalid_id_finds_nothing(own_home: Path, id: str) -> None:
+    for reach in (debates.load, debates.delete, debates.entry):
         with pytest.raises(UserError, match="no such debate"):
             reach(id)
-    assert (own_home / "secret.json").exists()
+    assert not debates.has_document(id)
 
 
 def with_change(change: Callable[[Document], Any]) -> Callable[[Document], bytes]:
@@ -122,7 +125,7 @@ async def test_invalid_documents_are_refused(make: Callable[[Document], bytes], 
     assert caught.value.kind in ("invalid_file", "invalid_setting", "unknown_graph")
 
 
-async def test_a_file_in_place_of_the_debates_folder_is_an_error(own_home: Path) -> None:
-    (own_home / "debates").write_text("a file")
+async def test_a_folder_in_place_of_the_store_is_an_error(own_home: Path) -> None:
+    store_path().mkdir()
     with pytest.raises(UserError, match="Set MOOT_HOME"):
         debates.save(await a_debate())

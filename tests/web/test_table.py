@@ -25,6 +25,7 @@ from tests.conftest import CLAIM, MODELS, StubEndpoint, free_port, running_stub,
 from tests.faults.debates import stored_in
 from tests.faults.kills import calls_of, count_sent, count_stored
 from tests.serving import Planted, Server, running
+from tests.web.documents import contents
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -91,7 +92,7 @@ def run_of(claim: str, **settings: Any) -> dict[str, Any]:
 
 def documents(server: Server, claim: str = "") -> list[dict[str, Any]]:
     """The stored documents of a server; if a claim is given, only the documents about it."""
-    stored = [json.loads(path.read_text()) for path in (server.folder / "home" / "debates").glob("*.json")]
+    stored = contents(server.folder / "home").values()
     return [one for one in stored if claim in ("", one["claim"])]
 
 

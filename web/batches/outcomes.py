@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
@@ -78,7 +77,7 @@ class Outcome:
 async def outcomes_of(jobs: Iterable[Job]) -> list[Outcome]:
     """The outcome of each debate, in the order of ``jobs``."""
     listed, store = list(jobs), open_store()
-    statuses: Mapping[str, str] = {row.id: row.status for row in await store.soon(store.outline)}
+    statuses = await store.soon(store.statuses, [job.debate for job in listed])
     found = await run_in_threadpool(_stored_outcomes, listed, statuses)
     for at, (job, one) in enumerate(zip(listed, found, strict=True)):
         if one.status == "failed" and one.document is None and (row := await store.soon(store.run, job.debate)):
@@ -87,32 +86,28 @@ async def outcomes_of(jobs: Iterable[Job]) -> list[Outcome]:
 
 
 def _stored_outcomes(jobs: list[Job], statuses: Mapping[str, str]) -> list[Outcome]:
-    stems = {stem[-32:]: stem for stem in reversed(debates.all_document_ids())}
-    return [_stored_outcome(stems.get(job.debate), statuses.get(job.debate)) for job in jobs]
+    found = debates.last_documents([job.debate for job in jobs])
+    return [_stored_outcome(found.get(job.debate), statuses.get(job.debate)) for job in jobs]
 
 
-def _stored_outcome(stem: str | None, status: str | None) -> Outcome:
-    if status in ("running", "waiting") or stem is None:
+def _stored_outcome(found: tuple[str, float] | None, status: str | None) -> Outcome:
+    if status in ("running", "waiting") or found is None:
         return Outcome(status if status and status != "done" else "none")
-    path = debates.debates_folder() / f"{stem}.json"
-    try:
-        return _read_outcome(path, path.stat().st_mtime_ns)
-    except FileNotFoundError:  # the document was just deleted
-        return Outcome("none")
+    return _read_outcome(*found)
 
 
 @lru_cache(maxsize=8192)
-def _read_outcome(path: Path, changed: int) -> Outcome:
-    """The outcome in a document. The file's modification time (``changed``) is part of the cache's key."""
+def _read_outcome(id: str, written: float) -> Outcome:
+    """The outcome in a document. When it was written is part of the cache's key."""
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(debates.content_of(id))
         check_schema(document)
         with checked_parts():
-            return _outcome_of(path.stem, document)
+            return _outcome_of(id, document)
     except (ValueError, RecursionError) as error:
-        return Outcome("failed", path.stem, error=f"The document cannot be read: {str(error)[:300]}.")
-    except UserError as error:
-        return Outcome("failed", path.stem, error=error.detail)
+        return Outcome("failed", id, error=f"The document cannot be read: {str(error)[:300]}.")
+    except UserError as error:  # also if the document was just deleted
+        return Outcome("none") if error.kind == "missing_file" else Outcome("failed", id, error=error.detail)
 
 
 def _outcome_of(stem: str, document: Mapping[str, Any]) -> Outcome:

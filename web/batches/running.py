@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from filelock import FileLock, Timeout
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, NotFoundError
-from moot.core.errors import STOPS_BATCH, MootError, OutageCount, UserError
+from moot.core.batch_runner import Rows, run_here
+from moot.core.errors import MootError, UserError
 from moot.core.redaction import hide_secrets
 from moot.core.store import open_store
+from moot.nodes._models.budget import Budget
+from moot.nodes._models.spend import Spend
 from moot.web.batches import storage
 from moot.web.batches.outcomes import Outcome, outcomes_of
 from moot.web.batches.storage import Batch, Job
@@ -30,8 +33,6 @@ from starlette.concurrency import run_in_threadpool
 
 log = logging.getLogger(__name__)
 
-LOCK = ".lock"
-"""The name of the lock file in a batch's folder."""
 UNKNOWN_COST = (
     "the cost of a debate is not known, because a model has no price, or its endpoint counts no tokens. Add a missing "
     "price to the file that MOOT_PRICES names, restart the server and resume the batch. Or start a new batch without "
@@ -48,38 +49,77 @@ class RunningBatch:
         batch: the batch.
         jobs: the debates of all its claims.
         client: sends requests as the user who started or resumed the batch.
-        lock: a lock that keeps other servers with the same ``MOOT_HOME`` from running the batch.
     """
 
-    def __init__(self, batch: Batch, jobs: Iterable[Job], client: LangGraphClient, lock: FileLock) -> None:
+    def __init__(self, batch: Batch, jobs: Iterable[Job], client: LangGraphClient) -> None:
         self.batch = batch
         self.jobs = list(jobs)
         self.client = client
-        self.lock = lock
         self.left = deque[Job]() if batch.ended else deque(self.jobs)
         """The debates that no worker has taken yet; debates that are done are skipped later."""
         self.active: dict[int, str] = {}
         """Maps the number of each row in progress to the id of its run. The id is empty until the run has started."""
         self.retries: set[int] = set()
         """The numbers of rows to retry if they failed."""
-        self.outages = OutageCount()
+        self.rows = Rows(iter(self), "Resume the batch when they answer")
+        self.budget = Budget()
         self.writing = asyncio.Lock()
 
+    def __iter__(self) -> RunningBatch:
+        """The debates in `left`, to which more may be added at any time."""
+        return self
+
+    def __next__(self) -> Job:
+        """The next debate in `left`, which becomes active."""
+        try:
+            job = self.left.popleft()
+        except IndexError:
+            raise StopIteration from None
+        self.active[job.row.number] = ""
+        return job
+
     async def work(self) -> None:
-        """Runs the debates in `left`, several at once, and releases the lock.
+        """Runs the debates in `left`, several at once, and releases the batch.
 
         If the batch cannot be stored, its work ends early, and the error is logged.
         """
         try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(self.batch.at_once):
-                    group.create_task(self._run_remaining())
+            await self._open_budget()
+            await run_here(self.rows, self.batch.at_once, self._run_row, self._note_end, lambda: self.budget.refused)
             if not self.batch.stopped:
                 await self.change(ended=True)
         except* MootError as errors:
             log.error("The batch %s ended early: %s", self.batch.id, errors.exceptions[0])
         finally:
-            await run_in_threadpool(self.lock.release)
+            for job in self.jobs:
+                TABLE.budgets.pop(job.debate, None)
+            await run_in_threadpool(storage.release, self.batch.id)
+
+    async def _open_budget(self) -> None:
+        """Lets all debates of the batch share a ceiling, as those of ``moot batch`` do, if the batch has one."""
+        if (most := self.batch.max_cost) is None:
+            return
+        found = [one for one in await outcomes_of(self.jobs) if one.graph]  # damaged documents have no graph
+        await self._check_costs(found)
+        spent = Spend(0, sum(one.usd or 0 for one in found), 0)
+        if spent.usd >= most:
+            await self._stop(self._limit("is reached."))
+        self.budget = Budget(Spend(math.inf, most, math.inf), spent=spent, counts_earlier=False)
+        TABLE.budgets |= {job.debate: self.budget for job in self.jobs}
+
+    async def _check_costs(self, outcomes: Sequence[Outcome]) -> None:
+        """Stops a batch with a ceiling if the cost of a debate is not known."""
+        if self.batch.max_cost and any(one.graph and one.usd is None for one in outcomes):
+            await self._stop(self._limit(f"cannot be kept: {UNKNOWN_COST}"))
+
+    def _limit(self, words: str) -> str:
+        return f"The limit of ${self.batch.max_cost:,.2f} for all claims {words}"
+
+    async def _stop(self, why: str) -> None:
+        """Starts no further debate."""
+        self.rows.stopped = self.rows.stopped or why
+        if not self.batch.stopped:
+            await self.change(stopped=why)
 
     async def change(self, **changed: Any) -> None:
         """Changes fields of the batch, and stores it.
@@ -91,50 +131,38 @@ class RunningBatch:
         async with self.writing:
             await run_in_threadpool(storage.store_batch, self.batch)
 
-    async def _run_remaining(self) -> None:
-        while self.left and not self.batch.stopped:
-            job = self.left.popleft()
-            number = job.row.number
-            self.active[number] = ""
-            try:
-                await self._run_debate(job)
-            except Exception as error:
-                if not isinstance(error, APIError | MootError):
-                    log.exception("Claim %s of the batch %s failed", number, self.batch.id)
-                fault = getattr(error, "detail", None) or getattr(error, "message", None) or repr(error)
-                await self.change(faults={**self.batch.faults, number: hide_secrets(str(fault)[:500])})
-            finally:
-                self.active.pop(number, None)
-                self.retries.discard(number)
+    async def _run_row(self, job: Job) -> dict[str, Any] | None:
+        """Runs a claim's debate if it has not started, was interrupted, or failed and is to be retried."""
+        number = job.row.number
+        try:
+            before = (await outcomes_of([job]))[0]
+            startable = ("none", "interrupted", "failed") if number in self.retries else ("none", "interrupted")
+            if before.status not in startable:
+                return None
+            if number in self.batch.faults:
+                others = {other: fault for other, fault in self.batch.faults.items() if other != number}
+                await self.change(faults=others)
+            await self._start_and_join(job)
+            return asdict((await outcomes_of([job]))[0])
+        except Exception as error:
+            if not isinstance(error, APIError | MootError):
+                log.exception("Claim %s of the batch %s failed", number, self.batch.id)
+            fault = getattr(error, "detail", None) or getattr(error, "message", None) or repr(error)
+            await self.change(faults={**self.batch.faults, number: hide_secrets(str(fault)[:500])})
+            return None
+        finally:
+            self.active.pop(number, None)
+            self.retries.discard(number)
 
-    async def _run_debate(self, job: Job) -> None:
-        """Runs a claim's debate if it has not started, was interrupted, or failed and is to be retried.
-
-        If the batch's debates have already cost ``max_cost``, or the cost of one of them is not known, the batch is
-        stopped, and the debate is not run. The batch is also stopped if the debate fails for a reason that affects all
-        claims.
-        """
-        before = (await outcomes_of([job]))[0]
-        startable = ("none", "interrupted", "failed") if job.row.number in self.retries else ("none", "interrupted")
-        if before.status not in startable:
-            return
-        if most := self.batch.max_cost:
-            found = [one for one in await outcomes_of(self.jobs) if one.graph]  # damaged documents have no graph
-            limit = f"The limit of ${most:,.2f} for all claims"
-            if self.batch.stopped:
-                pass
-            elif any(one.usd is None for one in found):
-                await self.change(stopped=f"{limit} cannot be kept: {UNKNOWN_COST}")
-            elif sum(one.usd or 0 for one in found) >= most:
-                await self.change(stopped=f"{limit} is reached.")
-            if self.batch.stopped:
-                return
-        if job.row.number in self.batch.faults:
-            others = {number: fault for number, fault in self.batch.faults.items() if number != job.row.number}
-            await self.change(faults=others)
-        await self._start_and_join(job)
-        after = (await outcomes_of([job]))[0]
-        await self._check_outcome(after)
+    async def _note_end(self, job: Job, outcome: Mapping[str, Any]) -> None:
+        """Stops the batch if this outcome says that no further debate may start."""
+        await self._check_costs([Outcome(**outcome)])
+        if (why := self.rows.stopped) and not self.batch.stopped:
+            if outcome["kind"] == "budget_exhausted":
+                return await self._stop(self._limit("is reached."))
+            words = f"{why[:1].upper()}{why[1:].replace('row', 'claim')}"
+            await self._stop(words if outcome["error"] in words else f"{words}: {outcome['error']}")
+        return None
 
     async def _start_and_join(self, job: Job) -> None:
         """Starts the run of a debate, and waits for its end.
@@ -165,16 +193,9 @@ class RunningBatch:
         if failed and await store.soon(store.run, job.debate) is None:
             raise UserError(str(failed.get("message") or failed.get("error") or failed), kind="bad_request")
 
-    async def _check_outcome(self, outcome: Outcome) -> None:
-        """Stops the batch if a debate failed for a reason that affects all claims."""
-        outages = self.outages.stop_reason(outcome.outage)
-        why = (outcome.status == "failed" and STOPS_BATCH.get(outcome.kind)) or outages
-        if why and not self.batch.stopped:
-            await self.change(stopped=f"{why[:1].upper()}{why[1:].replace('row', 'claim')}: {outcome.error}")
-
     async def stop(self) -> None:
         """Stops the batch: no further debate is started, and running debates are interrupted."""
-        await self.change(stopped=STOPPED)
+        await self._stop(STOPPED)
         by_number = {job.row.number: job for job in self.jobs}
         for number, run in list(self.active.items()):
             if run:
@@ -191,6 +212,7 @@ class Batches:
     def __init__(self) -> None:
         self.running: dict[str, tuple[RunningBatch, asyncio.Task[None]]] = {}
         """Maps a batch's id to the batch and the task that runs it; the task may be over."""
+        self._starting = asyncio.Lock()
 
     def running_batch(self, id: str) -> RunningBatch | None:
         """The batch with this id, if this server is running it; otherwise None."""
@@ -209,18 +231,13 @@ class Batches:
             UserError: another server is running the batch, or the batch was deleted or cannot be read or written.
             WorldError: the disk is full or fails.
         """
-        running = self.running_batch(batch.id)
-        if running is None:
-            jobs = await run_in_threadpool(storage.jobs, batch)
-            lock = FileLock(storage.folder_of(batch.id) / LOCK, mode=0o600, thread_local=False)
-            try:
-                await run_in_threadpool(lock.acquire, timeout=1)
-            except Timeout as error:
-                running = self.running_batch(batch.id)  # another request to this server may have just started it
-                if running is None:
-                    raise UserError("Another server is running this batch.", kind="debate_running") from error
-            else:
-                running = RunningBatch(batch, jobs, client, lock)
+        async with self._starting:
+            running = self.running_batch(batch.id)
+            if running is None:
+                jobs = await run_in_threadpool(storage.jobs, batch)
+                if not await run_in_threadpool(storage.take, batch.id):
+                    raise UserError("Another server is running this batch.", kind="debate_running")
+                running = RunningBatch(batch, jobs, client)
                 wanted = {*retries} & {job.row.number for job in jobs}
                 running.left.extend(job for job in jobs if job.row.number in wanted and job not in running.left)
                 running.retries |= wanted

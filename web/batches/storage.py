@@ -1,26 +1,27 @@
-"""Stores batches. Each batch has a folder under ``$MOOT_HOME/batches`` with its claims and its settings.
+"""The page's batches in the store: each has its settings, and a row for each claim.
 
-The outcome of a claim is not stored here. The claim's debate is in the server's table. The debate's id is derived from
-the batch's id and the number of the claim's row.
+The outcome of a claim is read from its debate's run and document. The debate's id is derived from the batch's id and
+the number of the claim's row.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
-import secrets
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid5
 
+import sqlalchemy as sa
 from moot.core.errors import UserError
-from moot.core.files import storage_error, write_atomically
-from moot.core.home import moot_home, private_folder
+from moot.core.store import open_store
+from moot.core.tables import batches, rows
 from moot.evals._benchmarks.claim_files import COLUMNS, BadRow, ClaimRow, ClaimsFile
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
@@ -28,7 +29,6 @@ from moot.web.table import THREADS
 from pydantic import TypeAdapter, ValidationError
 
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-CLAIMS, BATCH_FILE = "claims.jsonl", "batch.json"
 MOST_ROWS = 5000
 """Maximum number of claims in a batch."""
 AT_ONCE = 4
@@ -91,23 +91,6 @@ class Job:
     context: Mapping[str, Any]
 
 
-def batches_folder() -> Path:
-    """The folder of all batches."""
-    return moot_home() / "batches"
-
-
-def folder_of(id: str) -> Path:
-    """The folder of a batch.
-
-    Raises:
-        UserError: there is no such batch.
-    """
-    folder = batches_folder() / id
-    if not ID.fullmatch(id) or not (folder / BATCH_FILE).is_file():
-        raise UserError("There is no such batch: it was deleted, or the link is wrong.", kind="missing_file")
-    return folder
-
-
 # --- blocking ---------------------------------------------------------------------------------------------------------
 
 
@@ -140,11 +123,11 @@ def _batch_adapter() -> TypeAdapter[Batch]:
 
 
 def store_new_batch(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
-    """Stores a new batch, and its claims as a file of claims; returns the rows of this file.
+    """Stores a new batch with its claims; returns their rows.
 
     Raises:
-        UserError: a claim is not valid, there are no claims or too many, or the folder exists or cannot be written.
-        WorldError: the disk is full or fails.
+        UserError: a claim is not valid, or there are no claims or too many.
+        UserError, WorldError: the store cannot be used.
     """
     if not 1 <= len(claims) <= MOST_ROWS:
         raise UserError(
@@ -153,70 +136,87 @@ def store_new_batch(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
     if not all(isinstance(one, dict) for one in claims):
         raise UserError('Each claim is an object: {"claim": "..."}.', kind="bad_request")
     lines = [json.dumps({key: one[key] for key in COLUMNS if one.get(key) is not None}) for one in claims]
-    folder = batches_folder() / batch.id
-    new = folder.with_name(f".{batch.id}-{secrets.token_hex(4)}")
-    try:
-        private_folder(new)
-        try:
-            write_atomically(new / CLAIMS, "\n".join(lines) + "\n", private=True)
-            found = list(ClaimsFile(new / CLAIMS))
-            if bad := [row for row in found if isinstance(row, BadRow)]:
-                more = f" {len(bad) - 1} more cannot be used." if len(bad) > 1 else ""
-                raise UserError(f"Claim {bad[0].number}: {bad[0].problem}.{more}", kind="invalid_claim")
-            _write(new, batch)
-            new.rename(folder)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
-    except OSError as error:
-        raise storage_error("Batches", folder, error) from error
-    return [row for row in found if isinstance(row, ClaimRow)]
+    with TemporaryDirectory(prefix="moot-") as folder:
+        file = Path(folder) / "claims.jsonl"
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        found = list(ClaimsFile(file))
+    if bad := [row for row in found if isinstance(row, BadRow)]:
+        more = f" {len(bad) - 1} more cannot be used." if len(bad) > 1 else ""
+        raise UserError(f"Claim {bad[0].number}: {bad[0].problem}.{more}", kind="invalid_claim")
+    good = [row for row in found if isinstance(row, ClaimRow)]
+
+    def add(connection: sa.Connection) -> None:
+        about = {"file": batch.name, "mode": "record", "until": math.inf, "made": datetime.now(UTC)}
+        connection.execute(sa.insert(batches).values(id=batch.id, page=json.dumps(asdict(batch)), **about))
+        keys = ((debate_id(batch.id, row.number), row) for row in good)
+        values = [
+            {"key": key, "batch": batch.id, "number": row.number, "claim": row.claim, "job": json.dumps(asdict(row))}
+            for key, row in keys
+        ]
+        connection.execute(sa.insert(rows), values)
+
+    open_store().do(add)
+    return good
 
 
 def store_batch(batch: Batch) -> None:
     """Stores a batch that was changed.
 
     Raises:
-        UserError: the batch was deleted, or cannot be written.
-        WorldError: the disk is full or fails.
+        UserError: the batch was deleted.
+        UserError, WorldError: the store cannot be used.
     """
-    folder = folder_of(batch.id)
-    try:
-        _write(folder, batch)
-    except OSError as error:
-        raise storage_error("Batches", folder, error) from error
+    changed = sa.update(batches).where(batches.c.id == batch.id, batches.c.page.is_not(None))
+    values = {"page": json.dumps(asdict(batch))}
+    if not open_store().do(lambda connection: connection.execute(changed.values(**values)).rowcount):
+        raise no_batch_error()
 
 
-def _write(folder: Path, batch: Batch) -> None:
-    write_atomically(folder / BATCH_FILE, json.dumps(asdict(batch), ensure_ascii=False) + "\n", private=True)
+def no_batch_error() -> UserError:
+    """The error for a batch that does not exist."""
+    return UserError("There is no such batch: it was deleted, or the link is wrong.", kind="missing_file")
 
 
 def load(id: str) -> Batch:
-    """A batch by its id.
-
-    Raises:
-        UserError: there is no such batch, or its file is damaged.
-    """
-    file = folder_of(id) / BATCH_FILE
-    try:
-        return _batch_adapter().validate_json(file.read_bytes())
-    except ValueError as error:
-        raise UserError(f"{file} is damaged. Delete its folder, and start a new batch.", kind="invalid_file") from error
+    """A batch by its id; UserError if there is no such batch."""
+    query = sa.select(batches.c.page).where(batches.c.id == id)
+    if (found := open_store().do(lambda connection: connection.scalar(query), is_lookup=True)) is None:
+        raise no_batch_error()
+    return _batch_adapter().validate_json(found)
 
 
 def jobs(batch: Batch) -> list[Job]:
-    """The debates of a batch, in the order of its claims.
-
-    Raises:
-        UserError: the batch was deleted, or its file of claims was changed and is not valid; or as for `job_of`.
-    """
-    return [job_of(batch, row) for row in _rows(folder_of(batch.id) / CLAIMS)]
+    """The debates of a batch, in the order of its claims; UserError as for `job_of`."""
+    query = sa.select(rows.c.job).where(rows.c.batch == batch.id).order_by(rows.c.number)
+    found = open_store().do(lambda connection: connection.scalars(query).all(), is_lookup=True)
+    return [job_of(batch, TypeAdapter(ClaimRow).validate_json(row)) for row in found]
 
 
-def _rows(file: Path) -> Iterator[ClaimRow]:
-    for row in ClaimsFile(file):
-        if isinstance(row, BadRow):
-            raise UserError(f"{file}, line {row.line}: {row.problem}.", kind="invalid_file")
-        yield row
+def take(id: str) -> bool:
+    """Makes this process run a batch; False if another process, which is alive, runs it."""
+    store = open_store()
+
+    def job(connection: sa.Connection) -> bool:
+        row = connection.execute(sa.select(batches).where(batches.c.id == id)).first()
+        if row is None:
+            raise no_batch_error()
+        if row.owner not in (None, store.owner) and store.living(connection)(row):
+            return False
+        connection.execute(sa.update(batches).where(batches.c.id == id).values(owner=store.owner))
+        return True
+
+    return store.do(job)
+
+
+def release(id: str) -> None:
+    """Lets another process run a batch of this process."""
+    mine = sa.update(batches).where(batches.c.id == id, batches.c.owner == open_store().owner)
+    open_store().do(lambda connection: connection.execute(mine.values(owner=None)))
+
+
+def debate_id(batch: str, number: int) -> str:
+    """The id of the debate of a batch's row."""
+    return hashlib.sha256(f"{batch}:{number}".encode()).hexdigest()[:32]
 
 
 def job_of(batch: Batch, row: ClaimRow) -> Job:
@@ -225,7 +225,7 @@ def job_of(batch: Batch, row: ClaimRow) -> Job:
     Raises:
         UserError: the row names a system of an installed package, and this system cannot be loaded.
     """
-    debate = hashlib.sha256(f"{batch.id}:{row.number}".encode()).hexdigest()[:32]
+    debate = debate_id(batch.id, row.number)
     own = {"claim": row.claim, "labels": list(row.labels), "claim_date": row.claim_date, "speaker": row.speaker}
     given = [*(batch.input.get("given") or []), *({"title": title, "text": text} for title, text in row.given)]
     input = {
@@ -244,15 +244,11 @@ def job_of(batch: Batch, row: ClaimRow) -> Job:
 
 def ids() -> list[str]:
     """The ids of all batches, newest first."""
-    folders = [path.parent for path in batches_folder().glob(f"*/{BATCH_FILE}") if ID.fullmatch(path.parent.name)]
-    return [folder.name for folder in sorted(folders, key=lambda one: (one / CLAIMS).stat().st_mtime, reverse=True)]
+    query = sa.select(batches.c.id).where(batches.c.page.is_not(None)).order_by(batches.c.made.desc())
+    return [*open_store().do(lambda connection: connection.scalars(query).all(), is_lookup=True)]
 
 
 def delete(id: str) -> None:
-    """Deletes a batch; its debates stay.
-
-    Raises:
-        UserError: there is no such batch.
-        OSError: the batch's folder cannot be deleted.
-    """
-    shutil.rmtree(folder_of(id))
+    """Deletes a batch; its debates stay."""
+    gone = sa.delete(batches).where(batches.c.id == id, batches.c.page.is_not(None))
+    open_store().do(lambda connection: connection.execute(gone))
