@@ -147,9 +147,9 @@ class Settings(BaseModel):
         ge=1,
         le=10_000_000,
         description="Maximum number of tokens of prompts and replies. Before each call, its prompt and its longest "
-        "reply (`max_tokens`, else 512, and more if the model thinks) are reserved; calls that do not fit are not made. Tokens for the roles that "
-        "decide are reserved from the start, so that these roles can end the debate (budget_exhausted). Null: no "
-        "bound.",
+        "reply (`max_tokens`, else 512, and more if the model thinks) are reserved; calls that do not fit are not "
+        "made. Tokens for the roles that decide are reserved from the start, so that these roles can end the debate "
+        "(budget_exhausted). Null: no bound.",
     )
     max_cost: float | None = Field(
         default=None,
