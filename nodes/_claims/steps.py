@@ -188,8 +188,8 @@ async def _planned_calls(state: PartState, run: NodeContext) -> list[PlannedCall
     # The quotes in the second and third prompt are counted as the longest possible reply to the first prompt.
     return [
         first,
-        plan_call(rater, RATE, values, RatingsReply, first.reply),
-        plan_call(writer, REWRITE, writer_values, RewrittenReply, first.reply),
+        plan_call(rater, RATE, values, RatingsReply, first.reply_tokens),
+        plan_call(writer, REWRITE, writer_values, RewrittenReply, first.reply_tokens),
     ]
 
 

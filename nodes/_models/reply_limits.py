@@ -56,8 +56,8 @@ THINK_IF_ASKED = ("anthropic", "bedrock_converse")
 
 def count_thoughts(model: str, message: AIMessage) -> None:
     """Notes the hidden tokens of a reply, if its endpoint counts any."""
-    details = (message.usage_metadata or {}).get("output_token_details") or {}
-    hidden = details.get("reasoning")
+    usage = message.usage_metadata
+    hidden = usage.get("output_token_details", {}).get("reasoning") if usage else None
     if type(hidden) is int and 0 < hidden < MOST_THOUGHTS:
         note_thinking(model, hidden)
 

@@ -131,7 +131,7 @@ def weighted_votes(task: Task, votes: Sequence[Vote], groups: Sequence[OriginGro
 def decide_by_origins_node() -> Node:
     """Ends the debate with the answer of the largest consistent set of origins, by weight.
 
-    Reads: claim, task, turns, metrics. Origins that give the same answer are consistent. There is no verdict if
+    Reads: claim, task, turns, calls, metrics. Origins that give the same answer are consistent. There is no verdict if
     there is a tie, or if the leading answer has only one origin and another origin contradicts it. Without a verdict,
     the debate's ``metrics`` have the reason as ``undecided``: ``tie`` or ``contradicted``. If no origin gives a usable
     answer, the debate fails.

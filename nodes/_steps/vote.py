@@ -71,7 +71,8 @@ def vote_node(
 ) -> Node:
     """Ends the debate with the answer that won the vote of the last round (`majority`).
 
-    Reads: votes, turns, metrics. If no vote has an answer, the debate fails. If no answer wins, the verdict is null.
+    Reads: votes, turns, calls, metrics. If no vote has an answer, the debate fails. If no answer wins, the verdict is
+    null.
     If an answer wins, and at least two votes have an answer, the node also writes the confidence in the verdict
     (`confidence_by_votes`). If ``tie`` is ``none``, ``abstained`` in the debate's ``metrics`` says whether no answer
     won.
@@ -116,8 +117,8 @@ def conclude_node(
 ) -> Node:
     """Compares the last round's answers, and ends the debate with the answer that has the most votes.
 
-    Reads: claim, task, turns, metrics and, if present, rounds. This node replaces `compare_node` and `vote_node` in
-    systems that compare answers only once, at the end of the debate.
+    Reads: claim, task, turns, calls, metrics and, if present, rounds. This node replaces `compare_node` and
+    `vote_node` in systems that compare answers only once, at the end of the debate.
 
     Args:
         reason: the stop reason, or a function of the state and the settings that returns it.

@@ -60,7 +60,7 @@ def call_record(speaker: Asker, message: AIMessage | None, started: float, attem
         "attempts": attempts,
         "outcome": "ok",
     }
-    cached = ((usage or {}).get("input_token_details") or {}).get("cache_read")
+    cached = usage.get("input_token_details", {}).get("cache_read") if usage else None
     if type(cached) is int and cached > 0:
         record["cached_tokens"] = cached
     if speaker.record.number:
