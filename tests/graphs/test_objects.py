@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import pytest
 from langchain_core.callbacks import AsyncCallbackHandler, CallbackManagerForLLMRun
@@ -105,8 +107,10 @@ async def test_object_is_called_once_per_attempt_with_its_options(start_stub: St
 
 async def test_streamed_tokens_are_counted(start_stub: StartStub) -> None:
     chat = openai(start_stub().url)
-    parts, document = 0, {}
-    context, modes = {"model": chat} | RULES, ["messages", "values"]
+    parts, document = 0, dict[str, Any]()
+    context, modes = {"model": chat} | RULES, cast(Any, ["messages", "values"])
+    mode: str
+    part: Any
     async for mode, part in standard_mad.graph.astream({"claim": CLAIM}, context=context, stream_mode=modes):
         parts += mode == "messages"
         document = part if mode == "values" else document
@@ -204,3 +208,15 @@ async def test_model_by_module_and_attribute(tmp_path: Path, monkeypatch: pytest
             await open_chat_model(name)
         monkeypatch.setenv("MOOT_LANGCHAIN_SOURCES", "own_models:chat")
         assert (await open_chat_model(name)).name == name
+
+
+def test_program_in_docs(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs/howto/models.md").read_text()
+    program = page.partition("```python\n")[2].partition("```")[0]
+    stub = start_stub()
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}\nprint(document['status'])"], capture_output=True, text=True
+    )
+    assert done.stdout == "done\n", done.stderr
+    assert {call["model"] for call in stub.requests()} == {"gpt-4o-mini", "gpt-4o"}
