@@ -16,17 +16,11 @@ from moot.core.errors import UserError
 from moot.core.files import why_unread
 from moot.core.lazy import imported
 from moot.retrievers._archives import host_of, page_of
+from moot.retrievers._documents.charsets import decoded
 from moot.retrievers._documents.children import read_documents, unreadable
 from moot.retrievers._documents.fetch import fetch
-from moot.retrievers._documents.parse import (
-    LARGEST_DOCUMENT,
-    Kind,
-    ParsedDocument,
-    Part,
-    UnreadableDocument,
-    decoded,
-    kind_of,
-)
+from moot.retrievers._documents.parse import LARGEST_DOCUMENT, Kind, kind_of
+from moot.retrievers._documents.parsed import ParsedDocument, Part, UnreadableDocument
 from moot.retrievers._evidence import clean
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 

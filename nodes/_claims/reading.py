@@ -11,7 +11,8 @@ from moot.nodes._texts.task import is_iso_date
 from moot.retrievers._archives import host_of, page_of
 from moot.retrievers._documents.children import read_document, unreadable
 from moot.retrievers._documents.fetch import fetch, is_url
-from moot.retrievers._documents.parse import ParsedDocument, UnreadableDocument, kind_of
+from moot.retrievers._documents.parse import kind_of
+from moot.retrievers._documents.parsed import ParsedDocument, UnreadableDocument
 from moot.retrievers._files import read_text_file
 
 TEXT_SUFFIXES = (".txt", ".md", "")

@@ -12,7 +12,8 @@ from moot.nodes._texts.given import LONGEST_GIVEN, MOST_GIVEN
 from moot.retrievers._archives import host_of, page_of
 from moot.retrievers._documents.children import read_document, unreadable
 from moot.retrievers._documents.fetch import fetch, is_url
-from moot.retrievers._documents.parse import UnreadableDocument, kind_of, texts_of
+from moot.retrievers._documents.parse import kind_of, texts_of
+from moot.retrievers._documents.parsed import UnreadableDocument
 from moot.retrievers._files import FILE_SUFFIXES, READERS, read_text_file
 
 

@@ -15,7 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from moot.core.errors import UserError
-from moot.retrievers._documents.parse import Kind, ParsedDocument, UnreadableDocument, parse
+from moot.retrievers._documents.parse import Kind, parse
+from moot.retrievers._documents.parsed import ParsedDocument, UnreadableDocument
 
 MEMORY = 2 * 2**30
 """The maximum memory (address space) of a child process, in bytes."""

@@ -28,7 +28,7 @@ from moot.core.errors import MootError, UserError, WorldError
 from moot.core.files import storage_error, write_atomically
 from moot.core.home import moot_home, private_folder
 from moot.core.lazy import imported
-from moot.retrievers._documents.parse import bom_encoding
+from moot.retrievers._documents.charsets import bom_encoding
 
 HOSTS = "MOOT_FETCH_HOSTS"
 """The environment variable with hosts in private networks that may be fetched, separated by commas."""

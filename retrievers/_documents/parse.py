@@ -5,34 +5,24 @@ Documents are untrusted. So the module `children` runs these functions in child 
 
 from __future__ import annotations
 
-import codecs
-import csv
-import io
-import re
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from moot.core.lazy import imported
-from typing_extensions import TypedDict
+from moot.retrievers._documents.charsets import bom_encoding
+from moot.retrievers._documents.html import parse_html
+from moot.retrievers._documents.parsed import ParsedDocument, UnreadableDocument
+from moot.retrievers._documents.pdf import parse_pdf
+from moot.retrievers._documents.rows import parse_csv
+from moot.retrievers._documents.word import parse_docx
 
-DAMAGED = "it is damaged. Open it in a program that can display it, and save it again"
 PICTURE = "a picture. Run text recognition (OCR) on it, and save the result as text or PDF"
 Kind = Literal["pdf", "html", "docx", "csv"]
 
 LARGEST_DOCUMENT = 200 * 2**20
 """The maximum size of a file, in bytes."""
-LARGEST_UNPACKED = 100 * 2**20
-"""The maximum size of a Word document's unpacked XML files, in bytes."""
-MOST_PAGES = 5000
-"""The maximum number of pages of a PDF."""
 MOST_CHARACTERS = 50_000_000
 """The maximum length of a document's text, in characters."""
-LIKELY = 0.2
-"""A guessed encoding is used only if the decoded text resembles a language by more than this value (0 to 1)."""
-LONGEST_CELL = 1_000_000
-"""The maximum length of a CSV cell, in characters."""
 FOREIGN = {
     b"\xd0\xcf\x11\xe0": "an old Office file (.doc, .xls) or has a password. Save it as .docx, .csv or PDF",
     b"{\\rtf": "rich text (RTF). Save it as .docx or PDF",
@@ -45,50 +35,6 @@ FOREIGN = {
     b"%!PS": "PostScript. Save it as PDF",
 }
 """The first bytes of files that are not supported, each with the kind of file and advice."""
-MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
-"""The encodings named by byte order marks."""
-CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
-NO_TITLES = ("untitled", "untitled document", "(anonymous)", "unspecified")
-"""Titles that programs write into PDF files without a title."""
-AS_ROWS = (
-    "each row is one passage with all of its columns, including one named `text`. If the columns are the "
-    "fields of a passage (id, title, url), convert the file to .jsonl"
-)
-"""The note on a CSV file with a column ``text``."""
-CORE = "docProps/core.xml"
-"""The file with the title, inside a Word document."""
-BLOCKS = ("p", "li", "tr", "blockquote", "pre")
-HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-
-
-class Part(TypedDict):
-    """A page, a row, or a block (such as a paragraph, a list or a table) of a document."""
-
-    text: str
-    heading: str  # the last heading before the part, or the last bookmark before or on the page; may be empty
-    page: int  # from 1; 0 if the document has no pages
-
-
-class ParsedDocument(TypedDict):
-    """The result of parsing a document; texts may be empty."""
-
-    title: str
-    published: str  # a date that the document states, not the file's
-    url: str
-    pages: int
-    empty_pages: int  # without readable text
-    note: str  # how the document was read, if this may surprise the user
-    parts: list[Part]
-
-
-class UnreadableDocument(Exception):  # noqa: N818 - says why a document cannot be read
-    """Raised for a document that cannot be read; the message is the reason, as the end of a sentence."""
 
 
 def kind_of(file: Path) -> Kind | None:
@@ -130,29 +76,6 @@ def parse(file: Path, kind: Kind) -> ParsedDocument:
     return found
 
 
-def bom_encoding(content: bytes) -> str | None:
-    """The encoding that a text's byte order mark shows; None if the text has no mark."""
-    return next((encoding for mark, encoding in MARKS.items() if content.startswith(mark)), None)
-
-
-def decoded(content: bytes) -> str:
-    """The text in the first encoding that fits: of the byte order mark, UTF-8, of an HTML declaration, or a guess."""
-    named = CHARSET.search(content[:4096])
-    for encoding in (bom_encoding(content), "utf-8", named and named[1].decode()):
-        try:
-            if encoding:
-                return content.decode(encoding)
-        except (UnicodeError, LookupError):
-            continue
-    best = imported("charset_normalizer").from_bytes(content[:100_000]).best()
-    try:
-        if best is not None and best.coherence > LIKELY and b"\0" not in content:
-            return content.decode(best.encoding)
-    except UnicodeDecodeError:
-        pass
-    raise UnreadableDocument("it is not UTF-8 text. Save the file as UTF-8")
-
-
 def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
     """A document's texts in the form of `moot.nodes._texts.given.GivenText`; ``name`` replaces a missing title."""
     texts: list[dict[str, str]] = []
@@ -171,169 +94,9 @@ def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
     return texts
 
 
-def _document(parts: list[Part], title: str = "", published: str = "", url: str = "", pages: int = 0) -> ParsedDocument:
-    """Creates a parsed document with a shortened title and the number of pages without text."""
-    empty = pages - len({part["page"] for part in parts if part["text"].strip()}) if pages else 0
-    return {
-        "title": " ".join(title.split())[:500],
-        "published": published,
-        "url": url,
-        "pages": pages,
-        "empty_pages": empty,
-        "note": "",
-        "parts": parts,
-    }
-
-
-# --- PDF
-
-
-def _parse_pdf(file: Path) -> ParsedDocument:
-    """Parses a PDF: each readable page becomes a part, under the last bookmark on or before the page."""
-    pdfium = imported("pypdfium2")
-    try:
-        document = pdfium.PdfDocument(file)
-    except pdfium.PdfiumError as error:
-        locked = "password" in str(error).lower()
-        raise UnreadableDocument("it is encrypted. Save a copy without a password" if locked else DAMAGED) from error
-    pages = len(document)
-    if pages > MOST_PAGES:
-        raise UnreadableDocument(f"it has {pages:,} pages, more than the maximum of {MOST_PAGES:,}. Give a part of it")
-    headings = _outline(document, pdfium)
-    parts: list[Part] = []
-    heading, broken = "", 0
-    for number in range(pages):
-        heading = headings.get(number, heading)
-        try:
-            text = document[number].get_textpage().get_text_bounded()
-        except pdfium.PdfiumError:
-            broken += 1
-            continue
-        parts.append({"text": join_lines(text), "heading": heading, "page": number + 1})
-    if broken == pages:
-        raise UnreadableDocument(DAMAGED)
-    if not any(part["text"].strip() for part in parts):
-        raise UnreadableDocument(
-            "its pages are pictures without text, such as scans. Run text recognition (OCR) on it first"
-        )
-    title = document.get_metadata_dict().get("Title") or ""
-    return _document(parts, "" if title.strip().lower() in NO_TITLES else title, pages=pages)
-
-
-def _outline(document: Any, pdfium: Any) -> dict[int, str]:
-    """The title of the last bookmark on each page with any, by the page's index from 0; empty if unreadable."""
-    found: dict[int, str] = {}
-    try:
-        for mark in document.get_toc(max_depth=3):
-            position = mark.get_dest()
-            if position is not None and position.get_index() is not None:
-                found[position.get_index()] = " ".join(mark.get_title().split())[:200]
-    except (pdfium.PdfiumError, ValueError):
-        return {}
-    return found
-
-
-def join_lines(text: str) -> str:
-    """A page's lines as running text, in which lower-case words that a hyphen divides are joined again."""
-    text = text.replace("\r", "\n").replace("\x02\n", "").replace("\ufffe\n", "").replace("\ufffe", "")
-    text = re.sub(r"(?<=[a-z])[-\u00ad]\n+(?=[a-z])", "", text)
-    return " ".join(text.split())
-
-
-# --- HTML and Word
-
-
-def _parse_html(file: Path) -> ParsedDocument:
-    """Parses an HTML page; if its main content is not found, the whole text becomes one part."""
-    trafilatura, html = imported("trafilatura"), imported("lxml.html")
-    parser = html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
-    try:
-        page = html.document_fromstring(decoded(file.read_bytes()).encode(errors="replace"), parser=parser)
-    except html.etree.ParserError as error:
-        raise UnreadableDocument("it is not readable HTML") from error
-    if any("depth" in fault.message for fault in parser.error_log):
-        raise UnreadableDocument("it is nested too deeply. Save it as PDF")
-    whole = trafilatura.html2txt(page)
-    found = trafilatura.bare_extraction(
-        page,
-        include_comments=False,
-        include_tables=True,
-        favor_recall=True,
-        with_metadata=True,
-        date_extraction_params={"extensive_search": False, "original_date": True},  # a stated date, not a guess
-    )
-    if found is None or found.body is None:
-        return _document([{"text": whole, "heading": "", "page": 0}])
-    parts = list(_blocks(found.body, ("head",), ("p", "list", "table", "quote", "code")))
-    return _document(parts, found.title or "", found.date or "", found.url or "")
-
-
-def _blocks(body: Any, headings: tuple[str, ...], blocks: tuple[str, ...]) -> Iterator[Part]:
-    """The outermost blocks of a tree in order, each with the last heading before it; other text is lost."""
-    heading, within = "", None
-    for element in body.iter():
-        if within is not None and within in element.iterancestors():
-            continue
-        within = None
-        if element.tag in headings:
-            heading, within = " ".join(element.itertext()).strip()[:200], element
-        elif element.tag in blocks:
-            within = element
-            yield {"text": " ".join(" ".join(element.itertext()).split()), "heading": heading, "page": 0}
-
-
-def _parse_docx(file: Path) -> ParsedDocument:
-    """Parses a Word document, without its pictures."""
-    mammoth, html = imported("mammoth"), imported("lxml.html")
-    try:
-        with zipfile.ZipFile(file) as packed:
-            if "word/document.xml" not in packed.namelist():
-                raise UnreadableDocument("it is a ZIP file. Unpack it, or save it as PDF, .docx or .csv")
-            texts = (part for part in packed.infolist() if part.filename.endswith((".xml", ".rels")))
-            if sum(part.file_size for part in texts) > LARGEST_UNPACKED:
-                raise UnreadableDocument(f"it unpacks to more than {LARGEST_UNPACKED // 2**20} MiB")
-            about = packed.read(CORE).decode(errors="replace") if CORE in packed.namelist() else ""
-        with file.open("rb") as opened:
-            converted = mammoth.convert_to_html(opened, convert_image=mammoth.images.img_element(lambda image: {}))
-    except (zipfile.BadZipFile, KeyError, ValueError, RecursionError) as error:
-        raise UnreadableDocument(DAMAGED) from error
-    if not converted.value.strip():
-        raise UnreadableDocument("it contains no text")
-    tree = html.fragment_fromstring(converted.value, create_parent="div")
-    title = re.search(r"<dc:title>([^<]{1,500})</dc:title>", about)
-    return _document(list(_blocks(tree, HEADINGS, BLOCKS)), title[1] if title else "")
-
-
-# --- CSV
-
-
-def _parse_csv(file: Path) -> ParsedDocument:
-    """Parses a CSV file: each row after the first becomes a part, with the column's name before each value."""
-    text = decoded(file.read_bytes()).removeprefix("\ufeff")
-    csv.field_size_limit(LONGEST_CELL)
-    first = text.partition("\n")[0]
-    delimiter = max(",;\t", key=first.count)
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    try:
-        filled = [(rows.line_num, [cell.strip() for cell in row]) for row in rows if any(map(str.strip, row))]
-    except csv.Error as error:
-        raise UnreadableDocument(f"line {rows.line_num} is not CSV ({error})") from error
-    (_, names), *rest = filled or [(0, [])]
-    parts: list[Part] = []
-    for line, row in rest:
-        if len(row) != len(names):
-            raise UnreadableDocument(f"line {line} has {len(row)} columns, and the first line has {len(names)}")
-        cells = (f"{name}: {cell}" if name else cell for name, cell in zip(names, row, strict=True) if cell)
-        parts.append({"text": "; ".join(cells), "heading": "", "page": 0})
-    found = _document(parts)
-    if "text" in names:
-        found["note"] = AS_ROWS
-    return found
-
-
 PARSERS: dict[Kind, Callable[[Path], ParsedDocument]] = {
-    "pdf": _parse_pdf,
-    "html": _parse_html,
-    "docx": _parse_docx,
-    "csv": _parse_csv,
+    "pdf": parse_pdf,
+    "html": parse_html,
+    "docx": parse_docx,
+    "csv": parse_csv,
 }
