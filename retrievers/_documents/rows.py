@@ -6,7 +6,7 @@ import csv
 import io
 from pathlib import Path
 
-from moot.retrievers._documents.charsets import decoded
+from moot.retrievers._documents.charsets import charset_in_name, decode
 from moot.retrievers._documents.parsed import ParsedDocument, Part, UnreadableDocument, new_document
 
 LONGEST_CELL = 1_000_000
@@ -20,7 +20,7 @@ AS_ROWS = (
 
 def parse_csv(file: Path) -> ParsedDocument:
     """Parses a CSV file: each row after the first becomes a part, with the column's name before each value."""
-    text = decoded(file.read_bytes()).removeprefix("\ufeff")
+    text = decode(file.read_bytes(), charset_in_name(file)).text
     csv.field_size_limit(LONGEST_CELL)
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
