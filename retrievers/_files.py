@@ -16,7 +16,7 @@ from moot.core.errors import UserError
 from moot.core.files import why_unread
 from moot.core.lazy import imported
 from moot.retrievers._archives import host_of, page_of
-from moot.retrievers._documents.charsets import decoded
+from moot.retrievers._documents.charsets import charset_in_name, decode
 from moot.retrievers._documents.children import read_documents, unreadable
 from moot.retrievers._documents.fetch import fetch
 from moot.retrievers._documents.parse import LARGEST_DOCUMENT, Kind, kind_of
@@ -279,7 +279,7 @@ def read_text_file(file: Path, name: str) -> str:
             raise UnreadableDocument(
                 f"it has more than {LARGEST_DOCUMENT // 2**20} MiB. Save it in parts, or as .jsonl"
             )
-        text = decoded(file.read_bytes()).removeprefix("\ufeff")
+        text = decode(file.read_bytes(), charset_in_name(file)).text
     except UnreadableDocument as why:
         raise unreadable(name, why) from why
     return text.replace("\r\n", "\n").replace("\r", "\n")

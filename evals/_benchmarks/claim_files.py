@@ -22,7 +22,7 @@ from moot.core.words import count_with_noun
 from moot.evals._benchmarks.list_dates import ORDERS, SERIAL, DateOrder, order_of, read_date
 from moot.evals._benchmarks.records_files import invalid, parse_json
 from moot.nodes._texts.task import check_claim, check_origin, make_task
-from moot.retrievers._documents.charsets import bom_encoding, decoded
+from moot.retrievers._documents.charsets import bom_encoding, decode
 from moot.retrievers._documents.children import read_sheets
 from moot.retrievers._documents.parse import LARGEST_DOCUMENT, WORKBOOKS
 from moot.retrievers._documents.parsed import UnreadableDocument
@@ -235,12 +235,16 @@ class ClaimsFile:
         if len(content) > LARGEST_DOCUMENT:
             problem = f"it is not UTF-8, and has more than {LARGEST_DOCUMENT // 2**20} MiB. Save it as UTF-8."
             raise invalid(self.path.name, problem)
-        if not self.options.charset:
-            raise self._charset_question(content)
+        if charset := self.options.charset:
+            try:
+                self._text = content.decode(charset).removeprefix("\ufeff")
+            except (UnicodeError, LookupError) as error:
+                raise invalid(self.path.name, f"it is not text in {charset} ({error}).") from error
+            return
         try:
-            self._text = decoded(content, self.options.charset).removeprefix("\ufeff")
+            self._text = decode(content).text
         except UnreadableDocument as why:
-            raise invalid(self.path.name, f"{why}.") from why
+            raise self._charset_question(content) from why
 
     def _charset_question(self, content: bytes) -> UserError:
         """The question which encoding shows the text right, with a line that is not ASCII in each of them."""

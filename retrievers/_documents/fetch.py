@@ -28,7 +28,8 @@ from moot.core.errors import MootError, UserError, WorldError
 from moot.core.files import storage_error, write_atomically
 from moot.core.home import moot_home, private_folder
 from moot.core.lazy import imported
-from moot.retrievers._documents.charsets import bom_encoding
+from moot.retrievers._documents.charsets import decode
+from moot.retrievers._documents.parsed import UnreadableDocument
 
 HOSTS = "MOOT_FETCH_HOSTS"
 """The environment variable with hosts in private networks that may be fetched, separated by commas."""
@@ -38,8 +39,6 @@ SECONDS = 60.0
 """Time limit of a fetch in seconds, from the first connection to the stored file."""
 REDIRECTS = 5
 """The maximum number of redirects."""
-CHARSETS = re.compile(r"ascii|iso8859|cp\d|koi8|mac[-_]|gb|big5|euc_|shift_jis|tis-620|utf-(8|16|32)", re.IGNORECASE)
-"""The encodings that are accepted, by Python's names. Other encodings, such as idna, are slow on malicious pages."""
 TEXTS = (".html", ".csv", ".md", ".txt", ".jsonl")
 """Suffixes of text files. `in_utf8` may convert their texts."""
 NAT64 = IPv6Network("64:ff9b::/96")
@@ -227,20 +226,9 @@ def _suffix_of(content: bytes) -> str:
 
 
 def in_utf8(content: bytes, charset: str) -> bytes | None:
-    """A text converted to UTF-8 with a byte order mark; None if it needs no conversion, or ``charset`` does not fit."""
+    """A text converted to UTF-8 with a byte order mark; None if it needs no conversion, or cannot be decoded."""
     try:
-        name = codecs.lookup(charset).name
-        # Valid UTF-8 is not converted, because servers often name one encoding for all their pages.
-        if bom_encoding(content) or not CHARSETS.match(name) or (b"\0" not in content and _is_utf8(content)):
-            return None
-        return codecs.BOM_UTF8 + content.decode(name).encode()
-    except (LookupError, UnicodeError, ValueError):
+        found = decode(content, charset)
+    except UnreadableDocument:  # whoever reads the file reports it
         return None
-
-
-def _is_utf8(content: bytes) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return None if found.misfits == 0 and found.charset == "utf-8" else codecs.BOM_UTF8 + found.text.encode()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from moot.core.lazy import imported
 from moot.retrievers._documents.blocks import blocks
-from moot.retrievers._documents.charsets import decoded
+from moot.retrievers._documents.charsets import charset_in_name, decode
 from moot.retrievers._documents.parsed import ParsedDocument, UnreadableDocument, new_document
 
 
@@ -15,7 +15,9 @@ def parse_html(file: Path) -> ParsedDocument:
     trafilatura, html = imported("trafilatura"), imported("lxml.html")
     parser = html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:
-        page = html.document_fromstring(decoded(file.read_bytes()).encode(errors="replace"), parser=parser)
+        page = html.document_fromstring(
+            decode(file.read_bytes(), charset_in_name(file)).text.encode(errors="replace"), parser=parser
+        )
     except html.etree.ParserError as error:
         raise UnreadableDocument("it is not readable HTML") from error
     if any("depth" in fault.message for fault in parser.error_log):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moot.core.lazy import imported
-from moot.retrievers._documents.charsets import decoded
+from moot.retrievers._documents.charsets import charset_in_name, decode
 from moot.retrievers._documents.parsed import (
     MOST_CHARACTERS,
     ParsedDocument,
@@ -45,7 +45,7 @@ AS_ROWS = (
 
 def parse_csv(file: Path) -> ParsedDocument:
     """Parses a CSV file: each row becomes a part (`_row_parts`)."""
-    text = decoded(file.read_bytes()).removeprefix("\ufeff")
+    text = decode(file.read_bytes(), charset_in_name(file)).text
     csv.field_size_limit(LONGEST_CELL)
     delimiter = csv_delimiter(io.StringIO(text, newline=""))
     parts, note = _row_parts(list(csv_rows(io.StringIO(text, newline=""), delimiter)))

@@ -167,8 +167,8 @@ def test_all_pages_of_a_long_pdf_are_read(tmp_path: Path) -> None:
         ("archive.docx", b"PK\x03\x04 and nothing else", "it is damaged"),
         ("picture.txt", b"\x89PNG\r\n\x1a\n", "it is a picture"),
         ("bytes.txt", b"a\0b", "it contains no text"),
-        ("letters.txt", b"caf\xe9", "it is not UTF-8 text. Save the file as UTF-8"),
-        ("charset.txt", b"<meta charset=undefined>caf\xe9", "it is not UTF-8 text. Save the file as UTF-8"),
+        ("letters.txt", b"caf\xe9", "its encoding is not declared"),
+        ("charset.txt", b"<meta charset=undefined>caf\xe9", "its encoding is not declared"),
         ("scripts.html", "<html><script>document.write('x')</script></html>", "it contains no text"),
         ("book.xlsx", b"PK\x03\x04junk", "it is damaged, or it is not a workbook"),
         ("data.json", b"{}", "its kind is not supported"),
@@ -182,6 +182,7 @@ def test_unreadable_files_give_clear_errors(name: str, content: bytes | str, mes
 @pytest.mark.parametrize("name", ["a.txt", "a.html", "a.csv"])
 def test_the_encoding_of_a_file_is_detected(encoding: str, name: str, tmp_path: Path) -> None:
     sentence = "Die Größe der Häuser überrascht viele, und für Bürger wäre es schön, wenn die Straße ruhiger würde."
+    sentence += " Später könnten dort Bäume blühen, und die Möwen würden über die Dächer fliegen, fröhlich und müde."
     text = {"html": f"<html><body><p>{sentence}</p></body></html>", "csv": f'was\n"{sentence}"\n'}.get(
         name[2:], sentence
     )
