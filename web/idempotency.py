@@ -23,7 +23,8 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
 from moot.core.errors import MootError, UserError
 from moot.core.fingerprints import fingerprint_of
-from moot.core.store import Run, keys, open_store
+from moot.core.store import Run, open_store
+from moot.core.tables import keys
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
 from moot.nodes._models.replies import stored_input

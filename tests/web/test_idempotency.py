@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.store import PostgresStore
-from moot.core.store import FileStore, Store, keys, use_store
+from moot.core.store import FileStore, Store, use_store
+from moot.core.tables import keys
 from moot.web.idempotency import RunRecorder, take
 from sqlalchemy import update
 from starlette.types import Message
