@@ -93,7 +93,8 @@ def _codec(label: str) -> str | None:
     found = imported("webencodings").lookup(label)
     if found is None or found.name == "x-user-defined":
         return None
-    return {"gbk": "gb18030"}.get(found.codec_info.name, found.codec_info.name)
+    name: str = found.codec_info.name
+    return {"gbk": "gb18030"}.get(name, name)
 
 
 def _lenient(content: bytes, codec: str, *, few: bool) -> Decoded | None:
