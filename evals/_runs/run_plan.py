@@ -32,6 +32,7 @@ from inspect_ai.log import (
     recoverable_eval_logs,
     write_eval_log,
 )
+from inspect_ai.log._recover._buffer import read_buffer_recovery_data
 from inspect_ai.solver import Solver
 from moot.core.endpoint import close_clients
 from moot.core.errors import USER_KINDS, UserError
@@ -316,13 +317,13 @@ def newest_logs(logs: Path) -> dict[str, EvalLog]:
 def count_finished_samples(keys: Iterable[str], logs: Path) -> int:
     """The number of samples that need no further run, in the logs with these keys and in their recovery buffers."""
     newest = newest_logs(logs)
-    recoverable = {recovery.log.name: recovery for recovery in recoverable_eval_logs(str(logs))}
+    recoverable = {recovery.log.name for recovery in recoverable_eval_logs(str(logs))}
     done = 0
     for location in {newest[key].location for key in keys if key in newest}:
-        logged = sum(not sample.error for sample in read_eval_log_sample_summaries(location))
-        buffer = recoverable.get(location)
-        # a sample that was just written may be in the log and in the buffer
-        done += min(logged + buffer.completed_samples, buffer.total_samples) if buffer else logged
+        # Inspect's public counts do not say which samples are both in the log and in the buffer
+        buffer = read_buffer_recovery_data(location) if location in recoverable else None
+        ended = [*read_eval_log_sample_summaries(location), *(buffer.completed if buffer else ())]
+        done += len({(str(sample.id), sample.epoch) for sample in ended if not sample.error})
     return done
 
 
