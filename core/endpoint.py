@@ -291,8 +291,10 @@ async def sdk_options(endpoint: Endpoint, timeout: float) -> dict[str, Any]:
 
     async def make() -> Any:
         forget_loops()
-        kind, hooks = imported("openai").DefaultAioHttpClient, {"response": [check_choice]}
-        return await asyncio.to_thread(lambda: make_client(kind, endpoint.base_url, event_hooks=hooks))
+        hooks = {"response": [check_choice]}
+        return await asyncio.to_thread(
+            lambda: make_client(imported("openai").DefaultAioHttpClient, endpoint.base_url, event_hooks=hooks)
+        )
 
     return {
         "base_url": endpoint.display_url,

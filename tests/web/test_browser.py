@@ -274,7 +274,7 @@ async def test_evidence_given_with_a_claim_can_be_struck_in_another_branch(page:
     ]
     await page.get_by_label("choose files").set_input_files(files)
     await page.get_by_text("bad.jsonl, line 2: not an object with a `text`.").wait_for()
-    await page.get_by_text("bad.txt cannot be read: it is not UTF-8 text.").wait_for()
+    await page.get_by_text("bad.txt cannot be read: its encoding is not declared").wait_for()
     await page.get_by_text("report.pdf: 2 pages with").click()
     await page.get_by_text("Page 2").wait_for()
     await page.get_by_role("button", name="Add a text").click()
