@@ -64,7 +64,7 @@ def count_thoughts(model: str, message: AIMessage) -> None:
 
 def limited(chat: BaseChatModel, tokens: int | None) -> BaseChatModel:
     """A copy of a chat model whose replies have at most this many tokens; the model itself without a limit for it."""
-    names = [name for name in ("max_tokens", "max_output_tokens") if name in type(chat).model_fields]
+    names = [name for name in ("max_tokens", "max_output_tokens", "num_predict") if name in type(chat).model_fields]
     return chat.model_copy(update={names[0]: tokens}) if tokens and names else chat
 
 

@@ -151,7 +151,8 @@ def smallest_call(
     values |= decision.values(known, settings) if decision.values else {}
     schema = json.dumps(own_response_format(decision.reply(task)))
     size = decision.around + sum(map(weight_of, (*fill(text, values), schema)))
-    return PlannedCall(role, decision.prompt, choice.model, size, choice.max_tokens or settings.max_tokens)
+    # As a plain text: the name of an object holds the object, which could not be copied into the state.
+    return PlannedCall(role, decision.prompt, str(choice.model), size, choice.max_tokens or settings.max_tokens)
 
 
 async def open_all(needs: Needs, task: Task, run: NodeContext) -> None:

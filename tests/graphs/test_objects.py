@@ -24,7 +24,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 from moot.core.callers import serving_callers
 from moot.core.errors import UserError
-from moot.graphs import react, standard_mad
+from moot.graphs import rag, react, standard_mad
 from moot.graphs.react import ReactSettings
 from moot.graphs.standard_mad import StandardMadSettings
 from moot.nodes import ModelChoice, Settings, StoreUse, graph_node, open_chat_model, store_use
@@ -220,3 +220,13 @@ def test_program_in_docs(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch)
     )
     assert done.stdout == "done\n", done.stderr
     assert {call["model"] for call in stub.requests()} == {"gpt-4o-mini", "gpt-4o"}
+
+
+async def test_a_ceiling_of_a_debate_with_an_object(start_stub: StartStub) -> None:
+    """Clients of real models cannot be copied, so the debate's state holds only their names."""
+    stub = start_stub([])
+    chat = ChatOpenAI(model="stub", base_url=stub.url, api_key=SecretStr("none"))
+    document = await rag.graph.ainvoke(
+        {"claim": "Copper conducts."}, context={"model": chat, "sources": ["bm25:demo-news"], "max_calls": 3}
+    )
+    assert (document["status"], document["usage"]["ceilings"]["max_calls"]["spent"]) == ("done", 1)

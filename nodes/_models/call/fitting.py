@@ -76,8 +76,14 @@ def fitted_limit(speaker: Asker, request: Request) -> int | None:
     """The most tokens of a request's reply; without `max_tokens`, at most half of the context, if it is known."""
     model = speaker.model
     limit = request.reply_tokens or reply_limit(model)
-    context = context_of(model.name, model.endpoint.base_url, speaker.context_tokens)
+    context = known_context(model, speaker.context_tokens)
     return min(limit, context // 2) if limit and context and limit != own_limit(model) else limit
+
+
+def known_context(model: ChatModel, context_tokens: int | None) -> int | None:
+    """The tokens of a model's context: the setting, the table or a refusal's, or less if its server said so."""
+    found = context_of(model.name, model.endpoint.base_url, context_tokens)
+    return min(filter(None, (found, model.context)), default=None)
 
 
 def schema_bytes(request: Request) -> int:
@@ -120,8 +126,7 @@ def fit_messages(
     The reply may have ``limit`` tokens; None if nothing limits it.
     """
     weight = weight_of_all(messages)
-    context = context_of(model.name, model.endpoint.base_url, context_tokens)
-    context = min(filter(None, (context, model.context)), default=None)
+    context = known_context(model, context_tokens)
     reply = reply_room(context, limit) if context else limit or REPLY_TOKENS
     per = bytes_per_token(model.name)
     most = int(CONTEXT_SHARE * (context - reply) * per) if context else weight
@@ -152,8 +157,9 @@ def fit_messages(
         raise UserError(
             f"The prompt for {model.name} as {role} does not fit: the model accepts {context:,} tokens, of which "
             f"{reply:,} are for the reply. Without any evidence, and with only the last round, the prompt still has "
-            f"about {math.ceil(cut_weight / per):,} tokens. Use a larger context, fewer agents or a shorter claim; or, "
-            f"if the model accepts more than {context:,} tokens, set `context_tokens`.",
+            f"about {math.ceil(cut_weight / per):,} tokens. {'Lower `max_tokens`. ' * (2 * reply > context)}"
+            "Use a larger context, fewer agents or a shorter claim; or, if the model accepts more than "
+            f"{context:,} tokens, set `context_tokens`.",
             kind="too_long",
         )
     left: LeftOut = {
