@@ -19,10 +19,11 @@ from moot.nodes._models.prices import price_of, read_prices
 from moot.nodes._runtime.settings import checked_settings, with_usual_model
 from moot.service.usage import count_debate, reserved_ceilings, uncount_debate, usage
 from moot.service.users import User, read_users
-from moot.web.caller import caller_client, current_user, public_text, readable_corpora
+from moot.web.caller import caller_client, public_text, readable_corpora
 from moot.web.checks import RUN_ROUTES, graph_and_settings, replay, settings_in
 from moot.web.guard import is_own
 from moot.web.idempotency import START_ROUTE
+from moot.web.kept import current_user
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -27,8 +27,6 @@ log = logging.getLogger(__name__)
 USERS, DATABASE = "MOOT_USERS", "MOOT_DATABASE"
 EVERYBODY = "everybody"
 """The user's name in every request to a server without `MOOT_USERS`."""
-current_user: ContextVar[str | None] = ContextVar("current_user", default=None)
-"""The name of the current user; None on a server without `MOOT_USERS`. Users cannot see each other's debates."""
 readable_corpora: ContextVar[Collection[str] | None] = ContextVar("readable_corpora", default=None)
 """The corpora that the current user may read; None for all."""
 TOO_LARGE = "too_large"

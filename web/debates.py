@@ -1,7 +1,7 @@
 """The result documents of past debates, which are in the store (`moot.core.store`), next to the runs.
 
 Everything here blocks, and raises UserError or WorldError if the store cannot be used. A user
-(`moot.web.caller.current_user`) finds only their own documents. Without users, everybody finds all documents.
+(`moot.web.kept.current_user`) finds only their own documents. Without users, everybody finds all documents.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from moot.core.store import in_parts, open_store
 from moot.core.tables import documents, runs
 from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
 from moot.nodes._models.step_record import tokens_of
-from moot.web.caller import current_user
 from moot.web.kept import (
     HEX,
     Document,
+    current_user,
     document_text,
     entry_of,
     id_time,

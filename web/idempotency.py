@@ -31,9 +31,10 @@ from moot.nodes._models.replies import stored_input
 from moot.nodes._runtime.opening import INPUT
 from moot.nodes._runtime.settings import checked_settings
 from moot.web import debates
-from moot.web.caller import caller_client, current_user, public_text
+from moot.web.caller import caller_client, public_text
 from moot.web.checks import graph_and_settings, replay
 from moot.web.guard import is_own
+from moot.web.kept import current_user
 from moot.web.table import GOING, RESUMABLE, TABLE, RunRequest, find_debate, run_status, user_key
 from sqlalchemy import Connection, delete, insert, select, update
 from starlette.datastructures import Headers, MutableHeaders

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -19,6 +20,9 @@ from moot.nodes._texts.verdict import nothing_found
 from moot.transcript.document import settings_of, unfit_error
 from moot.transcript.report.head import verdict_chip
 from pydantic import TypeAdapter, ValidationError
+
+current_user: ContextVar[str | None] = ContextVar("current_user", default=None)
+"""The name of the current user; None on a server without `MOOT_USERS`. Users cannot see each other's debates."""
 
 Document = dict[str, Any]
 ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{32}")

@@ -21,8 +21,9 @@ from typing import Protocol
 from urllib.parse import parse_qs, quote
 
 from moot.core.errors import UserError
-from moot.web.caller import EVERYBODY, body_of, current_user, has_users
+from moot.web.caller import EVERYBODY, body_of, has_users
 from moot.web.guard import is_own
+from moot.web.kept import current_user
 from moot.web.metrics import METRICS
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response

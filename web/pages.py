@@ -242,7 +242,12 @@ def _choices() -> dict[str, Any]:
         "about": _about_model(offered) if not lacks else "",
         "usual": "embedded" if value_of("model") == EMBEDDED else "",
         "embedded": EMBEDDED,
-        "sources": [*(kind for kind in ABOUT if kind != "langchain"), "web", *SOURCES.names(), *searched],
+        "sources": [
+            *(kind for kind in ABOUT if kind not in ("langchain", "object")),
+            "web",
+            *SOURCES.names(),
+            *searched,
+        ],
         "corpora": corpora,
     }
 

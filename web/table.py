@@ -30,8 +30,8 @@ from moot.nodes._models.session import Session
 from moot.nodes._records.reducers import turn_key, written_values
 from moot.nodes._runtime.document import unfinished
 from moot.web import debates
-from moot.web.caller import EVERYBODY, current_user, has_auth
-from moot.web.kept import HEX, ID
+from moot.web.caller import EVERYBODY, has_auth
+from moot.web.kept import HEX, ID, current_user
 from starlette.concurrency import run_in_threadpool
 
 log = logging.getLogger(__name__)

@@ -123,7 +123,8 @@ class Batch:
                 jobs = jobs_of(row, name, self.options, self.id)
             except UserError as error:
                 outcome = {**NO_OUTCOME, "status": "bad", "error": f"line {row.line}: {error.detail}"}
-                claim, key = getattr(row, "claim", ""), f"{self.id}!{row.number}"
+                claim = row.cells.get("claim", "") if isinstance(row, BadRow) else row.claim
+                key = f"{self.id}!{row.number}"
                 bad = Row(key, row.number, row.id, claim, None, None, f"!{row.number}", "", "", {}, outcome, False)
                 self.rows.add(connection, bad)
                 added.append((bad, False))

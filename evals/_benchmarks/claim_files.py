@@ -103,32 +103,23 @@ class BadRow:
 
 @dataclass(frozen=True)
 class ListOptions:
-    """What a person says about a list, because the list itself does not show it.
-
-    Args:
-        columns: the list's own name of a column, by moot's name, for example ``{"claim": "Behauptung"}``.
-        dates: the order of dates with slashes or hyphens.
-        sheet: the sheet of a workbook; by default the first one that is not hidden.
-        charset: the encoding of the file, by its name on the web.
-    """
+    """What a person says about a list, because the list itself does not show it."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
+    """The list's own name of a column, by moot's name, for example ``{"claim": "Behauptung"}``."""
     dates: DateOrder | None = None
+    """The order of dates with slashes or hyphens."""
     sheet: str | None = None
+    """The sheet of a workbook; by default the first one that is not hidden."""
     charset: str | None = None
+    """The encoding of the file, by its name on the web."""
 
 
 class ListQuestion(UserError):  # noqa: N818 - a question
-    """An error that ends if a person answers a question about a list.
+    """An error that ends if a person answers a question about a list."""
 
-    Args:
-        where: the list's name, or words for it.
-        text: the question.
-        remedy: how to answer it without a dialogue, as a sentence.
-        about: the field of `ListOptions` that the answer belongs to.
-        choices: the answers, each with its meaning.
-    """
-
+    # ``remedy``: how to answer without a dialogue. ``about``: the field of `ListOptions` for the answer. ``choices``:
+    # the answers, each with its meaning.
     def __init__(self, where: str, text: str, remedy: str, about: str, choices: Mapping[str, str]) -> None:
         super().__init__(f"{where}: {text} {remedy}", kind="invalid_file")
         self.text = text
@@ -146,19 +137,10 @@ class _Problem(Exception):  # noqa: N818 - says what is wrong with a row
 
 
 class ClaimsFile:
-    """The rows of a UTF-8 file of claims, .csv, .tsv or .jsonl. Each iteration reads the file again.
+    """The rows of a file of claims, .csv, .tsv, .xlsx, .xlsm or .jsonl. Each iteration reads the file again.
 
-    Args:
-        path: a file whose name ends in .csv, .tsv, .xlsx, .xlsm or .jsonl. A table has a header with the names of its
-            columns; rows above the header are not read. In a .csv or .tsv file, columns are separated by commas,
-            semicolons, tabs or vertical bars. In a table, ``labels`` are separated by ``|`` or are a JSON list,
-            ``given`` is a text or a JSON list, and ``settings`` is a JSON object.
-        options: what the file does not show.
-
-    Raises:
-        ListQuestion: a table has no column ``claim``, its dates are ambiguous, or its encoding is not known.
-        UserError: the file has another ending; it cannot be read, or a line is too long; or a table has a column twice,
-            lacks a column that ``options`` name, or has a column whose name is probably a misspelling.
+    A table has a header with the names of its columns; rows above it are not read. In a table, ``labels`` are separated
+    by ``|`` or are a JSON list, ``given`` is a text or a JSON list, and ``settings`` is a JSON object.
     """
 
     def __init__(self, path: Path, options: ListOptions | None = None) -> None:

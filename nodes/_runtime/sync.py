@@ -25,13 +25,8 @@ def event_loop() -> asyncio.AbstractEventLoop:
 
 
 def stream_in_loop(graph: Any, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Iterator[Any]:
-    """Yields the chunks of the graph's ``astream``, which runs in `event_loop` with the caller's context variables.
-
-    Checkpointers, also that of a graph around this one, are called in threads: not all of them are asynchronous.
-
-    Raises:
-        RuntimeError: the caller itself runs in that event loop, which it would block for ever.
-    """
+    """Yields the chunks of the graph's ``astream``, which runs in `event_loop` with the caller's context variables."""
+    # Checkpointers, also that of a graph around this one, are called in threads: not all of them are asynchronous.
     loop = event_loop()
     if threading.current_thread().name == "moot-sync":
         raise RuntimeError(

@@ -69,15 +69,7 @@ def charset_in_name(file: Path) -> str | None:
 
 
 def decode(content: bytes, declared: str | None = None) -> Decoded:
-    """Decodes a text with the first that fits: its byte order mark, UTF-8, a declaration, or a guess that is sure.
-
-    Args:
-        content: the bytes of the text.
-        declared: a label of the WHATWG's Encoding Standard that a server or a user gives; before one in HTML or XML.
-
-    Raises:
-        UnreadableDocument: no encoding fits, or none is declared and the guess is not sure.
-    """
+    """Decodes a text with the first that fits: its byte order mark, UTF-8, a declaration, or a guess that is sure."""
     if (mark := bom_encoding(content)) and (found := _lenient(content, mark, few=True)):
         return found
     # Zero bytes are valid UTF-8, but no text has them, except in UTF-16 and UTF-32.

@@ -38,11 +38,7 @@ def languages() -> str:
 
 
 def read_picture(picture: bytes) -> Recognised:
-    """Reads a picture in a format that tesseract knows; blocking.
-
-    Raises:
-        UnreadableDocument: a language is unknown.
-    """
+    """Reads a picture in a format that tesseract knows; blocking."""
     if shutil.which("tesseract") is None:
         return Recognised("", INSTALL)
     named, installed = languages(), _installed()

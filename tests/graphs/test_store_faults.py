@@ -48,7 +48,7 @@ def delete_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*given: Any) -> None:
+    def fail(*given: Any, **named: Any) -> None:
         raise WorldError("The disk is full.", kind="store")
 
     monkeypatch.setattr(FileStore, "keep", fail)

@@ -171,7 +171,7 @@ async def test_a_debate_with_a_cost_ceiling_runs_on_a_vendors_model(monkeypatch:
     assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
     assert (api.requests[0]["max_tokens"], "seed" in api.requests[0]) == (512, False)
     price = read_prices()[MODEL]
-    usd = (25 * price["input"] + 7 * price["output"]) / 1e6
+    usd = (20 * price["input"] + 5 * price["cached"] + 7 * price["output"]) / 1e6
     assert cost_of(document["calls"], read_prices()) == pytest.approx(usd)
 
 

@@ -13,7 +13,7 @@ from moot.core.postgres.heartbeat import Heartbeat
 from moot.core.postgres.store import PostgresStore
 from moot.core.store import RunStart, use_store
 from moot.web import debates
-from moot.web.caller import current_user
+from moot.web.kept import current_user
 
 from tests.cluster.postgres import Server, binaries, running_postgres
 from tests.web.documents import a_debate

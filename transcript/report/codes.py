@@ -234,6 +234,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "given": "given with the claim",
         "hybrid": "by meaning and by keyword",
         "langchain": "a collection of documents",
+        "object": "a collection of documents",
         "openalex": "scholarly works (OpenAlex)",
         "person": "added by a person",
         "pubmed": "biomedical papers (PubMed)",
@@ -250,6 +251,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
     "setting": {
         "admitted_above": "Weight above which evidence is admitted",
         "ask_person": "Ask me about",
+        "attempts": "Tries for each call",
         "budget": "Limit on tokens",
         "calibration": "Calibration file",
         "context_tokens": "Context window of the model",

@@ -37,6 +37,7 @@ const NAMES = {
   attempts: "Tries for each call",
   max_concurrency: "Most parallel calls",
   requests_per_minute: "Most calls per minute",
+  on_failure: "How a debate fails (for programs)",
   max_wait: "Longest wait if the endpoint limits the rate (seconds)",
   sources: "Where to search (separated by commas)",
   fallback: "Where to search if a source fails (separated by commas)",
