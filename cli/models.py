@@ -443,10 +443,7 @@ def models(as_json: AsJson = False) -> None:
     elif not as_json:
         say("To use one: --model NAME. To use it from now on: moot config set model NAME")
         if any(row["name"].startswith("ollama:") for row in rows):
-            say(
-                "Ollama silently drops the beginning of a prompt that is longer than its num_ctx: tell moot that "
-                "number with --set context_tokens=NUMBER."
-            )
+            say("For a larger context than Ollama gives a model: --set context_tokens=NUMBER")
 
 
 def usable_models() -> tuple[list[dict[str, Any]], list[str]]:

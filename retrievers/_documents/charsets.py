@@ -41,6 +41,8 @@ CHARSET = re.compile(
 )
 SIBLINGS = {"cp1253": "iso8859-7", "iso8859-7": "cp1253"}
 """Code pages that differ in one letter of a language alone, so that no guess between them is sure."""
+ISO_2022 = re.compile(rb"\x1b\$[@AB(]|\x1b\([JI]")
+"""Escapes to letters of Chinese, Japanese or Korean, in encodings of seven bits."""
 MISFITS = re.compile("[\ufffd\x80-\x84\x86-\x9f]")
 """Characters that show a wrong encoding: replaced bytes, and control characters except a line end of mainframes."""
 FRAMED = re.compile("\\w[\u2500-\u259f]|[\u2500-\u259f]\\w")
@@ -72,8 +74,8 @@ def decode(content: bytes, declared: str | None = None) -> Decoded:
     """Decodes a text with the first that fits: its byte order mark, UTF-8, a declaration, or a guess that is sure."""
     if (mark := bom_encoding(content)) and (found := _lenient(content, mark, few=True)):
         return found
-    # Zero bytes are valid UTF-8, but no text has them, except in UTF-16 and UTF-32.
-    if b"\0" not in content and (found := _lenient(content, "utf-8", few=False)):
+    # Zero bytes and these escapes are valid UTF-8, but texts have them only in UTF-16, UTF-32 and ISO-2022.
+    if b"\0" not in content and not ISO_2022.search(content) and (found := _lenient(content, "utf-8", few=False)):
         return found
     named = CHARSET.search(content[:4096])
     within = _codec((named[1] or named[2]).decode()) if named else None

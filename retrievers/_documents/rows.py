@@ -53,11 +53,12 @@ def parse_csv(file: Path) -> ParsedDocument:
 
 
 def parse_xlsx(file: Path) -> ParsedDocument:
-    """Parses the sheets of an Excel workbook as `parse_csv` does; several sheets have their names as headings."""
+    """Parses the sheets of an Excel workbook, except hidden ones, as `parse_csv` does, with their names as headings."""
     sheets, note = read_workbook(file)
     parts: list[Part] = []
-    notes = [note]
-    for sheet in sheets:
+    left_out = [sheet["name"] for sheet in sheets if sheet["hidden"]]
+    notes = [note, f"its hidden sheets are left out ({', '.join(left_out)})" if left_out else ""]
+    for sheet in (one for one in sheets if not one["hidden"]):
         own, note = _row_parts(list(sheet_rows(sheet)), sheet["name"] if len(sheets) > 1 else "")
         parts += own
         notes.append(note)

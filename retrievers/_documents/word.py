@@ -127,6 +127,9 @@ def _plain(contents: dict[str, bytes], main: str) -> list[str]:
             continue
         tree = etree.fromstring(contents[name], _parser())
         _choose(tree)
+        for base in list(tree.iter(W + "rubyBase")):  # without the small letters above it, which say how it is read
+            if (run := next(base.iterancestors(W + "r"), None)) is not None:
+                _replace(run, list(base))
         _remove_hidden(tree, hidden)
         for element in list(tree.iter(M + "oMath")):
             run = etree.Element(W + "r")
@@ -188,7 +191,7 @@ def _is_on(switch: Any) -> bool:
 
 
 def _remove_hidden(tree: Any, styles: set[str]) -> None:
-    """Removes hidden text, and rows of tables whose deletion is recorded."""
+    """Removes hidden text, hidden rows of tables, and rows whose deletion is recorded."""
     for run in list(tree.iter(W + "r", M + "r")):
         own = run.find(f"{W}rPr/{W}vanish")
         of_run = run.find(f"{W}rPr/{W}rStyle")
@@ -198,7 +201,8 @@ def _remove_hidden(tree: Any, styles: set[str]) -> None:
         if (_is_on(own) if own is not None else styled) and run.find(W + "fldChar") is None:
             _replace(run, [])
     for row in list(tree.iter(W + "tr")):
-        if row.find(f"{W}trPr/{W}del") is not None:
+        own = row.find(f"{W}trPr/{W}hidden")
+        if row.find(f"{W}trPr/{W}del") is not None or (own is not None and _is_on(own)):
             _replace(row, [])
 
 

@@ -90,3 +90,11 @@ def test_the_name_of_a_file_can_say_its_encoding(tmp_path: Path) -> None:
     (tmp_path / "a.windows-1251.txt").write_bytes("Мост".encode("cp1251"))
     (tmp_path / "b.windows-1251.html").write_bytes("<html><p>Мост".encode("cp1251"))
     assert [passage.text for passage in read_passages(tmp_path)] == ["Мост", "Мост"]
+
+
+def test_an_encoding_of_seven_bits_is_not_taken_for_utf_8() -> None:
+    content = "古い橋は1869年に開通した。".encode("iso-2022-jp")
+    assert decode(content, "iso-2022-jp").text == "古い橋は1869年に開通した。"
+    assert decode(b'<meta charset="iso-2022-jp">' + content).charset == "iso2022_jp"
+    with pytest.raises(UnreadableDocument):
+        decode(content)

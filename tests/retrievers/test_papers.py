@@ -212,7 +212,10 @@ TOWNS = (
     cell("Lyon", '<w:vMerge w:val="restart"/>') + cell("1869"),
     cell("", "<w:vMerge/>") + cell("1901"),
 )
+RUBY = f"<w:r><w:ruby><w:rt>{run('きょう')}</w:rt><w:rubyBase>{run('京')}</w:rubyBase></w:ruby></w:r>"
 WORDS = {
+    f"<w:p>{RUBY}{run('橋')}</w:p>": "京橋",
+    table(cell("Town"), "<w:trPr><w:hidden/></w:trPr>" + cell("Secret"), cell("Lyon")): "Town\nLyon",
     f"<w:p>{run('Opened in ')}<w:fldSimple w:instr='REF y'>{run('1869')}</w:fldSimple>.</w:p>": "Opened in 1869",
     f"<w:p>{run('It is ')}<m:oMath>{math('x=')}{FRACTION}</m:oMath>{run('.')}</w:p>": "It is x=(a+b)/2 .",
     f"<m:oMathPara><m:oMath>{math('E=m')}{POWER}</m:oMath></m:oMathPara>": "E=mc²",

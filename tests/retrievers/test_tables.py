@@ -113,3 +113,10 @@ def test_a_table_with_quotation_marks_is_read_as_it_was_written(rows: list[list[
     header = header_of(found)
     assert (delimiter, header and header.names) == (";", names)
     assert [row.cells for row in found[1:]] == rows
+
+
+def test_hidden_sheets_of_a_workbook_are_left_out_with_a_note(tmp_path: Path) -> None:
+    sheets = {"Shown": [["bridge", "cost"], ["Old", "300"]], "Draft": [["bridge", "cost"], ["New", "7"]]}
+    texts, notes = passages(tmp_path, "bridges.xlsx", workbook(sheets, hidden=["Draft"]))
+    assert texts == ["bridge: Old; cost: 300"]
+    assert "hidden sheets are left out (Draft)" in notes[0]
