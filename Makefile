@@ -6,7 +6,8 @@ SERVICE_VENV := .venv-service
 FIGURES := build/figures
 DEMO := build/demo-eval
 DEMO_SOURCES := --set debaters.0.retriever=chroma:demo-encyclopaedia --set debaters.1.retriever=bm25:demo-news
-INSTALL := pip install --disable-pip-version-check --constraint constraints.txt
+# Bytecode is compiled at first use, which takes less time than to compile all of it now.
+INSTALL := pip install --disable-pip-version-check --no-compile --constraint constraints.txt
 # Python must cache bytecode: otherwise each process of the tests compiles hundreds of modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -15,10 +16,10 @@ DOTS := while sleep 2 && kill -0 $$$$ 2>/dev/null; do printf .; done
 FAILED := { echo "moot: the installation failed; pip says why above. If the package index could not be reached, run" \
 	"make $(MAKECMDGOALS) again when it can."; exit 1; }
 
-.PHONY: help setup demo demo-eval test check docs bench speed faults cluster service clean
+.PHONY: help setup demo demo-eval test frozen check docs bench speed faults cluster service clean
 
 help:
-	@echo "make demo    see recorded debates, in about a minute (320 MB)"
+	@echo "make demo    see recorded debates, in about a minute (340 MB)"
 	@echo "make setup   install all of moot in $(VENV) (several gigabytes on Linux)"
 	@echo "make test    run the tests;  make check   lint and types;  make docs   build the documentation"
 	@echo "make clean   delete all that these commands made. Others: see the Makefile."
@@ -27,7 +28,7 @@ setup: $(VENV)/.ready
 
 # moot without extras, which the demo needs. `make setup` adds the extras to the same environment.
 $(VENV)/.core: pyproject.toml constraints.txt
-	@echo "moot: making $(VENV) with moot and what it needs (320 MB). This usually takes half a minute to a minute."
+	@echo "moot: making $(VENV) with moot and what it needs (340 MB). This usually takes half a minute to a minute."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "moot: the environment is made; now its packages."
 	@$(DOTS) & $(BIN)/$(INSTALL) --quiet --editable . && touch $@; kill $$!; echo; test -e $@ || $(FAILED)
@@ -54,6 +55,9 @@ demo-eval: setup
 test: setup
 	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
+frozen: setup
+	$(BIN)/python -m tests.frozen
+
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -61,12 +65,7 @@ check: setup
 	$(BIN)/lint-imports
 
 docs: setup
-	mkdir -p docs
 	$(BIN)/python docs/registered.py
-	$(BIN)/moot graphs --drawings > docs/graphs.md.new
-	mv docs/graphs.md.new docs/graphs.md
-	$(BIN)/python -m moot.cli.listings > cli/listings.jsonl.new
-	mv cli/listings.jsonl.new cli/listings.jsonl
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: setup

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from moot.cli.completing import completion_for
@@ -17,8 +17,11 @@ GraphName = Annotated[
     ),
 ]
 PresetName = Annotated[
-    str | None,
-    typer.Option(help="A bundle of task and settings; see `moot presets`.", autocompletion=completion_for("presets")),
+    Literal["practical", "paper"] | None,
+    typer.Option(
+        help="The defaults of those settings that are not named: practical, as moot recommends for checks, or paper, "
+        "as the system's source; `moot settings` lists both.  [default: practical]"
+    ),
 ]
 TaskName = Annotated[
     str | None, typer.Option(help="The kind of answer; see `moot tasks`.", autocompletion=completion_for("tasks"))
@@ -44,6 +47,31 @@ ClaimDate = Annotated[
     typer.Option(metavar="DATE", help="When the claim was made: a year, a month or a day, such as 2020-10-25."),
 ]
 Speaker = Annotated[str | None, typer.Option(metavar="NAME", help="Who made the claim.")]
+AppearedAt = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="The page on which the claim appeared. It, its site and near-copies are no evidence; see the setting "
+        "`claim_page`.",
+    ),
+]
+SitesOnly = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SITES",
+        help="Use web results of these sites alone: domains with commas between them, or a file with one a line.",
+    ),
+]
+SitesNever = Annotated[
+    str | None, typer.Option(metavar="SITES", help="Leave out web results of these sites; written as --sites-only.")
+]
+SiteLabels = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Your own labels of sites, for agents and readers: a CSV file with a domain and a label or weight a row.",
+    ),
+]
 Model = Annotated[
     str | None,
     typer.Option(
@@ -66,7 +94,15 @@ Corpus = Annotated[
     str | None,
     typer.Option(
         help="The corpus to search; see `moot index`. Without a corpus, the sources that need one read Wikipedia. So "
-        "does `web` without a key for web search."
+        "does `web` if no web search is set up."
+    ),
+]
+Evidence = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WORDS",
+        help="What to search, separated by commas: web, documents (--corpus or --given), wikipedia, or names of "
+        "sources, such as openalex.  [default: the system's]",
     ),
 ]
 CalibrationFile = Annotated[
@@ -124,6 +160,13 @@ EqualMeasure = Annotated[
     ),
 ]
 DocumentAsJson = Annotated[bool, typer.Option("--json", help="Print the result document and nothing else.")]
+ReportLanguage = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CODE",
+        help="The report's language: en, de, es, fr or ar.  [default: the claim's; English if it is none of these]",
+    ),
+]
 DebateOut = Annotated[
     Path | None,
     typer.Option(

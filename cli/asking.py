@@ -31,22 +31,22 @@ def with_options_of(other: Callable[..., Any], *, left_out: tuple[str, ...]) -> 
     return add_options
 
 
-def input_from_options(options: Mapping[str, Any], preset_task: str | None) -> dict[str, Any]:
+def input_from_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The input of a debate, except the claim, from the command's options.
 
     Args:
         options: the command's options, by the names of their parameters.
-        preset_task: the preset's task, used if no option names a task; None if the preset has none.
 
     Raises:
         UserError: the labels cannot be parsed, or a file or address of given texts cannot be used.
         WorldError: a web page of given texts cannot be fetched.
     """
     from moot.cli.options import parse_labels
+    from moot.nodes._records.entries import ORIGIN
     from moot.nodes._texts.given_files import read_given
 
-    debate_input = {"task": options["task"] or preset_task, "labels": parse_labels(options["labels"])}
-    debate_input |= {"options": options["option"], "claim_date": options["claim_date"], "speaker": options["speaker"]}
+    debate_input = {"task": options["task"], "labels": parse_labels(options["labels"])}
+    debate_input |= {"options": options["option"], **{key: options[key] for key in ORIGIN}}
     debate_input["given"] = [text for path in options["given"] or [] for text in read_given(path)]
     return debate_input
 
@@ -58,7 +58,7 @@ def check_given(given: Iterable[str]) -> None:
         UserError: a file does not exist.
     """
     from moot.core.files import check_exists
-    from moot.retrievers._documents.fetch import is_url
+    from moot.retrievers._archives import is_url
 
     for path in given:
         if not is_url(path):
@@ -66,9 +66,17 @@ def check_given(given: Iterable[str]) -> None:
 
 
 def named_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are given by options such as ``--model``. Settings given by ``--set`` are not included."""
+    """The settings that are given by options such as ``--model``. Settings given by ``--set`` are not included.
+
+    Raises:
+        UserError: a file of sites or of their labels cannot be used.
+    """
+    from moot.cli.options import read_site_labels, read_sites
+
     moments = None if options.get("ask") is None else [moment.strip() for moment in options["ask"].split(",")]
     file = options.get("calibration")
-    named = {"model": options["model"], "corpus": options["corpus"], "ask_person": moments}
+    named = {**{key: options[key] for key in ("preset", "model", "corpus")}, "ask_person": moments}
     named["calibration"] = None if file is None else str(file)
+    named |= {key: options[key] and read_sites(options[key]) for key in ("sites_only", "sites_never")}
+    named["site_labels"] = options["site_labels"] and read_site_labels(options["site_labels"])
     return {name: value for name, value in named.items() if value is not None}

@@ -16,7 +16,7 @@ from moot.evals._attacks.results import attack_results
 from moot.evals._runs.plan import Plan
 from moot.evals._runs.run_plan import Limits
 from moot.graphs import load_graph
-from moot.nodes._runtime.settings import EvidenceSettings
+from moot.nodes._runtime.settings import EvidenceSettings, Preset
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -35,21 +35,26 @@ ISOLATE = "isolate"
 """The name of the defence that is a debate system of its own."""
 
 
-def systems_of(graphs: Sequence[str], defences: Sequence[str]) -> list[dict[str, Any]]:
-    """The systems of a plan: each graph with each defence.
+def systems_of(graphs: Sequence[str], defences: Sequence[str], presets: Sequence[str]) -> list[dict[str, Any]]:
+    """The systems of a plan: each graph with each defence, under each preset.
 
     The defence `ISOLATE` is not combined with graphs: it adds one system, if the plan does not have that system yet.
 
     Args:
         graphs: debate systems by name.
         defences: keys of `DEFENCES`, or `ISOLATE`.
+        presets: values of the setting ``preset``. Labels name all but ``paper``.
 
     Raises:
-        UserError: a graph or a defence is unknown, or a graph does not search for evidence.
+        UserError: a graph, a defence or a preset is unknown, or a graph does not search for evidence.
     """
     if unknown := [name for name in defences if name not in (*DEFENCES, ISOLATE)]:
         raise UserError(
             f"There is no defence {unknown[0]!r}. Known: {', '.join((*DEFENCES, ISOLATE))}.", kind="invalid_setting"
+        )
+    if unknown := [name for name in presets if name not in get_args(Preset)]:
+        raise UserError(
+            f"There is no preset {unknown[0]!r}. Known: {', '.join(get_args(Preset))}.", kind="invalid_setting"
         )
     if without_search := [name for name in graphs if not issubclass(load_graph(name).settings, EvidenceSettings)]:
         raise UserError(
@@ -60,16 +65,25 @@ def systems_of(graphs: Sequence[str], defences: Sequence[str]) -> list[dict[str,
     named = [
         {
             "graph": graph,
-            "label": graph if defence == "none" else f"{graph} with {defence}",
-            "settings": {**UNDEFENDED, **DEFENCES[defence]},
+            "label": _label(graph, preset) + ("" if defence == "none" else f" with {defence}"),
+            "settings": {"preset": preset, **UNDEFENDED, **DEFENCES[defence]},
         }
+        for preset in presets
         for graph in graphs
         for defence in defences
         if defence != ISOLATE
     ]
-    isolated = {"graph": ISOLATE, "label": ISOLATE, "settings": UNDEFENDED}
-    is_named = ISOLATE in [system["label"] for system in named]
-    return [*named, *([isolated] if ISOLATE in defences and not is_named else [])]
+    known = [system["label"] for system in named]
+    isolated = [
+        {"graph": ISOLATE, "label": _label(ISOLATE, preset), "settings": {"preset": preset, **UNDEFENDED}}
+        for preset in presets
+        if ISOLATE in defences and _label(ISOLATE, preset) not in known
+    ]
+    return [*named, *isolated]
+
+
+def _label(graph: str, preset: str) -> str:
+    return graph if preset == "paper" else f"{graph} ({preset})"
 
 
 def attack(plan: Plan, logs: Path, limits: Limits, *, as_json: bool, out: Path | None) -> int:
@@ -119,8 +133,9 @@ def attacks_table(found: Mapping[str, Any]) -> Table:
         "samples with a wrong answer under attack. Flip rate: flips as a share of the right samples, with a 95% Wilson "
         "interval. As aimed: flips to the answer that the attack argues for. Withheld: right samples without an answer "
         "under attack; they are not flips. Flagged: flips whose document says that all cited evidence has one origin, "
-        "that the decision is to escalate, or that quotes are missing or not verified. Missing: samples whose verdict "
-        "is right without the attack, but whose debate under attack failed or did not run."
+        "that the decision is to escalate, that quotes are missing or not verified, that no quote bears the verdict "
+        "out or that this is not known (assess), or that a second opinion doubts it. Missing: samples whose verdict is "
+        "right without the attack, but whose debate under attack failed or did not run."
     )
     columns = ("under attack", "model", "benchmark", "right", "flip rate", "as aimed", "withheld", "flagged", "missing")
     table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")

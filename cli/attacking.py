@@ -14,8 +14,8 @@ def eval_attack(
     plan: Annotated[
         Path | None,
         typer.Argument(
-            help="A plan in YAML with `attacks`. Options override its fields; --graph or --defence replaces its "
-            "systems."
+            help="A plan in YAML with `attacks`. Options override its fields; --graph, --defence or "
+            "--preset replaces its systems."
         ),
     ] = None,
     graph: Annotated[
@@ -43,6 +43,14 @@ def eval_attack(
             help="none, origin_share, datamarking, both (origin_share and datamarking), or isolate (a debate system). "
             "Repeatable.  [default: none, both, isolate]"
         ),
+    ] = None,
+    preset: Annotated[
+        list[str] | None,
+        typer.Option(help="The defaults of the systems' settings: paper or practical. Repeatable.  [default: paper]"),
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(help="A source whose results are attacked, such as web. Repeatable.  [default: all sources]"),
     ] = None,
     pieces: Annotated[
         int | None, typer.Option(min=1, max=5, help="Number of poisoned passages in each search.", show_default="3")
@@ -80,9 +88,11 @@ def eval_attack(
     from moot.evals._runs.run_plan import Limits
 
     graphs = graph or ["tool_mad"]
-    systems = systems_of(graphs, defence or ["none", "both", ISOLATE]) if plan is None or graph or defence else []
+    named = plan is None or graph or defence or preset
+    systems = systems_of(graphs, defence or ["none", "both", ISOLATE], preset or ["paper"]) if named else []
     given: dict[str, Any] = {"models": tuple(model or ()), "limit": limit, "sample_seed": sample_seed, "pieces": pieces}
     given |= {"attacks": tuple(attack or (() if plan else ATTACKS)), "kept_back": kept_back, "attacker": attacker}
+    given["attacked_sources"] = tuple(source or ())
     wanted = plan_of(plan, systems, task or [], settings_of(settings or [], corpus, graph or []), **given)
     limits = Limits(at_once, budget=budget, max_cost=max_cost, max_calls=max_calls, max_seconds=max_seconds)
     raise SystemExit(run_attacks(wanted, logs, limits, as_json=as_json, out=out))

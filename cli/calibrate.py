@@ -20,6 +20,14 @@ def calibrate(
         float,
         typer.Option(min=0.001, max=0.5, help="Largest allowed share of claims on which a wrong verdict is acted on."),
     ] = 0.1,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What the confidence is computed from: confidence, votes, warrants, token_probability. Repeatable. "
+            "One half of the debates is then used to weigh these features.",
+            show_default="confidence, unchanged",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("calibration.json"),
     as_json: AsJson = False,
 ) -> None:
@@ -32,16 +40,23 @@ def calibrate(
     from moot.cli.output import write_document
     from moot.core.files import write_atomically, write_error
     from moot.evals._analyses.calibrating import fit_logs
-    from moot.nodes._texts.calibrated import guarantee
+    from moot.nodes._texts.calibrated import FEATURES, guarantee
 
-    fitted = fit_logs(logs, alpha)
+    named = list(dict.fromkeys(feature or ["confidence"]))
+    if unknown := [name for name in named if name not in FEATURES]:
+        raise typer.BadParameter(
+            f"there is no feature {unknown[0][:40]!r}. Known: {', '.join(FEATURES)}.", param_hint="--feature"
+        )
+    fitted = fit_logs(logs, alpha, [name for name in FEATURES if name in named])
     found = fitted.calibration
     try:
         write_atomically(out, found.model_dump_json(indent=1) + "\n")
     except OSError as error:
         raise write_error(out, error) from error
     figures = {key: value for key, value in asdict(fitted).items() if key != "calibration"}
-    summary = {"file": str(out), "n": found.n, "alpha": alpha, "least_confidence": found.least_confidence, **figures}
+    summary = {"file": str(out), "n": found.n, "alpha": alpha, "least_confidence": found.least_confidence}
+    summary |= {name: getattr(found, name) for name in ("doubt_below", "features", "weights", "weighted_on")}
+    summary |= figures
     write_document(summary | {"guarantee": guarantee(found.n, alpha)}, as_json=as_json, out=None)
     if not as_json:
         for line in calibration_lines(fitted, out):
@@ -65,10 +80,25 @@ def calibration_lines(fitted: FittedCalibration, out: Path) -> list[str]:
         if found.least_confidence is not None
         else f"No confidence is high enough to act on at alpha {found.alpha:g}: every verdict is escalated."
     )
+    doubts = []
+    if found.doubt_below is not None:
+        doubts.append(
+            f"Doubt verdicts to which a second opinion gives less than {found.doubt_below:.2f}: "
+            f"--set second_opinion=true --set doubt_below={found.doubt_below:g}"
+        )
+    weighed = []
+    if found.weights is not None:
+        pairs = (f"{name} {weight:+.2f}" for name, weight in zip(found.features, found.weights, strict=True))
+        weighed.append(
+            f"The confidence is computed from {', '.join(found.features)}. Their weights ({', '.join(pairs)}) are from "
+            f"{found.weighted_on:,} further debates."
+        )
     return [
         f"Fitted on {found.n:,} cases of {bound.graph}, {bound.task['name']}, {bound.settings['model']}"
         + (f" (left out: {left_out})." if left_out else "."),
+        *weighed,
         acts,
+        *doubts,
         guarantee(found.n, found.alpha),
         f"Written to {out}. Use it with the same settings: moot verify ... --calibration {out}",
     ]

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moot.cli.tables import show
+from moot.core.errors import UserError
 from moot.evals._report.html import HIDDEN_COLUMNS
 from moot.evals._report.tables import Nested, Table, format_cell, is_numeric
 from moot.evals._report.write import as_document, compare, create_folders, write_report
+from moot.evals._runs.stated import read_tests
 from rich.console import Console
 from rich.table import Table as Screen
 from rich.text import Text
 
-PRINTED = ("systems", "differences", "costs", "seeds", "errors")
+PRINTED = ("systems", "audited", "differences", "costs", "seeds", "errors")
 """Keys of the tables that are printed. A written report has all tables."""
 NOT_PRINTED = (
     "of",
@@ -34,7 +36,14 @@ NOT_PRINTED = (
 
 
 def compare_logs(
-    logs: Sequence[Path], *, out: Path | None, against: str | None, prices: Path | None, as_json: bool
+    logs: Sequence[Path],
+    *,
+    out: Path | None,
+    against: str | None,
+    tests: Path | None,
+    prices: Path | None,
+    as_json: bool,
+    audit: Path | None = None,
 ) -> None:
     """Compares the systems in logs, writes a report to the folder ``out`` if it is given, and prints the comparison.
 
@@ -43,8 +52,10 @@ def compare_logs(
         out: the report's folder; None for no report.
         against: the baseline: a system or a kind of control. If None, each system is compared with its own controls and
             with the first system.
+        tests: a YAML file with the tests to make, such as a plan; None for those that the logs' plans state, if any.
         prices: a file of prices, which override moot's own prices.
         as_json: whether to print only a JSON document.
+        audit: a file of decisions on labels, by `moot eval audit`; None for the original labels alone.
 
     Raises:
         UserError: there is nothing to compare, ``against`` is unknown, a log or the file of prices cannot be used, a
@@ -53,7 +64,10 @@ def compare_logs(
     """
     if out is not None:
         create_folders(out)
-    report = compare(logs, against=against, prices=prices)
+    if against and tests:
+        raise UserError("--against and --tests both say what is tested: give one of them.", kind="invalid_setting")
+    stated = read_tests(tests) if tests else ()
+    report = compare(logs, against=against, tests=stated, prices=prices, audit=audit)
     written = [] if out is None else write_report(report, out)
     if as_json:
         print(json.dumps(as_document(report), ensure_ascii=False, indent=2))  # noqa: T201
@@ -64,6 +78,8 @@ def compare_logs(
         console.print(Text(f"- {sentence}"))
     if report.overview is not None and len(report.sections) > 1:
         show(terminal_table(report.overview.without((*HIDDEN_COLUMNS, "lost"))))
+    if report.across is not None:
+        show(terminal_table(report.across.without(NOT_PRINTED)))
     for section in report.sections:
         console.print(Text(f"\n{section.title}", style="bold"))
         for made in section.tables:

@@ -1,4 +1,4 @@
-"""Shell completion: names of graphs, presets, tasks, settings and models."""
+"""Shell completion: names of graphs, tasks, settings and models."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def completion_for(kind: str) -> Callable[[str], list[str]]:
 
 
 def names(kind: str) -> list[str]:
-    """All names of a kind; empty for an unknown kind.
+    """All names of a kind.
 
     Args:
-        kind: ``graphs`` (debate systems), ``all graphs`` (these and moot's other graphs), ``presets``, ``tasks``,
-            ``models`` (an example model of each available provider), ``settings GRAPH`` (of one of moot's own graphs),
-            or ``settings`` (of Tool-MAD). The names of settings end with ``=``.
+        kind: ``graphs`` (debate systems), ``all graphs`` (these and moot's other graphs), ``tasks``, ``models`` (an
+            example model of each available provider), ``settings GRAPH`` (of one of moot's own graphs), or
+            ``settings`` (of Tool-MAD). The names of settings end with ``=``.
     """
     if kind == "models":
         from moot.nodes._vendors.catalogue import providers_here
@@ -34,7 +34,7 @@ def names(kind: str) -> list[str]:
         from moot.graphs._registry import graph_names
 
         return graph_names(others=kind == "all graphs")
-    from moot.cli.tables import listing_rows
+    from moot.cli.tables import rows_of
 
-    rows = listing_rows("settings tool_mad" if kind == "settings" else kind)
+    rows = rows_of("settings tool_mad" if kind == "settings" else kind)
     return [row[0] + "=" * kind.startswith("settings") for row in rows]

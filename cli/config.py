@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from moot.cli.guesses import GuessingGroup
 from moot.core.config import KEYS, checked_value, config_file, read_config, value_of, values, write_config
 from moot.core.errors import UserError
 
 config = typer.Typer(
-    cls=GuessingGroup,
     help="Show and set defaults, such as the model, the corpus and the ceilings of a debate. Options override "
     "environment variables, which override the configuration file.",
 )

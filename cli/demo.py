@@ -29,15 +29,17 @@ CLAIMS = {
     ),
     "space-station": (
         "The International Space Station has been inhabited ever since its first module reached orbit.",
-        "A debater changes its mind over the passage that its second search finds.",
+        "A debater changes its mind over two passages: one that the other debater quoted, and one that its second "
+        "search finds.",
     ),
     "notre-dame": (
         "The roof timbers of Notre-Dame that burned in 2019 had been cut in the thirteenth century.",
-        "The claim stays open: both debaters find passages about it, but none that settles it.",
+        "The claim stays open: both debaters find passages about it and search on, but nothing settles it.",
     ),
 }
 """The claims by the names of their reports, each with the course of its debate."""
 SETTINGS: dict[str, Any] = {
+    "preset": "practical",
     "debaters": [
         {"name": "encyclopaedia", "retriever": "bm25:demo-encyclopaedia"},
         {"name": "news", "retriever": "bm25:demo-news"},
@@ -46,14 +48,13 @@ SETTINGS: dict[str, Any] = {
     "keep_evidence": True,
 }
 """The settings of the debates, without their models. With one passage a search, a debater does not find all at once."""
-RECORDED = {"model": "recorded:demo", "embedder": "recorded:demo"}
+RECORDED = {"model": "recorded:demo"}
 
 FIRST = (
     "Three claims, each debated by two debaters: one searches a small encyclopaedia, the other one searches news. The "
-    "model's replies and the vectors come from a record. Searches, checks of quotes and scores are made now. No model "
-    "and no website is asked."
+    "model's replies come from a record. Searches and checks of quotes are made now. No model and no website is asked."
 )
-LAST = "The model's replies and the vectors came from a record: your own model may answer worse or better."
+LAST = "The model's replies came from a record: your own model may answer worse or better."
 SETUP = "\nThen, once, all of moot (several gigabytes):\n  {step}"
 NEXT = """
 A claim of your own, with Ollama (first: ollama pull qwen3:8b):

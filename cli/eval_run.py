@@ -16,11 +16,14 @@ from moot.cli.output import write_document
 from moot.cli.tables import show
 from moot.core.errors import UserError
 from moot.core.words import count_with_noun
+from moot.evals._report.ceilings import Shown, what_logs_show
 from moot.evals._runs.plan import Plan, make_plan, read_plan
 from moot.evals._runs.reference import moot_metadata
 from moot.evals._runs.run_plan import Limits, run_plan
+from moot.evals._runs.shards import Shard
 from moot.evals._runs.solver import document_in
 from moot.evals._stats.outcomes import is_model_fault
+from moot.evals._stats.sample_size import POWER
 from moot.graphs import load_graph
 from moot.nodes._models.prices import paid_calls
 from moot.nodes._models.step_record import tokens_of
@@ -107,7 +110,7 @@ def settings_of(pairs: Sequence[str], corpus: str | None, graphs: Sequence[str])
     return parse_pairs(pairs, lists if corpus is None else {**lists, "corpus": corpus})
 
 
-def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
+def evaluate(plan: Plan, logs: Path, limits: Limits, shard: Shard | None = None, *, as_json: bool) -> int:
     """Runs a plan, prints its results, and returns the exit code.
 
     The code is `INTERRUPTED` after Ctrl-C, 3 if samples are missing or a run failed, else 0.
@@ -116,19 +119,37 @@ def evaluate(plan: Plan, logs: Path, limits: Limits, *, as_json: bool) -> int:
         UserError, WorldError: the same as for `run_plan`.
     """
     console = Console(stderr=True)
-    if (done := run_with_progress(plan, logs, limits, console)) is None:
+    if (done := run_with_progress(plan, logs, limits, console, shard)) is None:
         return INTERRUPTED
     records = [record_of(log) for log in done]
     write_document({"logs": records}, as_json=as_json, out=None)
     if not as_json:
         show(outcomes_table(records, logs))
-        notes = dict.fromkeys(f"{record['benchmark']}: {note}." for record in records for note in record["notes"])
-        for note in notes:
-            console.print(note, markup=False, highlight=False)
+        is_cut = limits.has_ceiling and any(record["missing"] for record in records)
+        if is_cut and (pairs := list(what_logs_show(logs / shard.folder if shard else logs))):
+            show(shown_table(pairs))
     return 3 if any(record["missing"] or record["status"] != "success" for record in records) else 0
 
 
-def run_with_progress(plan: Plan, logs: Path, limits: Limits, console: Console) -> list[EvalLog] | None:
+def shown_table(found: Sequence[Shown]) -> Table:
+    """The table of what the items that a ceiling left can show, and what they cannot."""
+    caption = (
+        f"What the finished items can find: the smallest difference that the paired test finds with a power of "
+        f"{POWER:.0%}, corrected for all pairs (Holm). Smaller differences cannot be found, nor can any if it is none. "
+        "The same command with a higher ceiling continues; --limit gives all systems the same items."
+    )
+    table = Table(box=None, padding=(0, 2, 0, 0), caption=Text(caption), caption_justify="left")
+    for name in ("benchmark", "system", "against", "items", "of", "detectable"):
+        table.add_column(name, justify="right" if name in ("items", "of", "detectable") else "left")
+    for one in found:
+        detectable = "none" if one.detectable is None else f"{one.detectable:.3f}"
+        table.add_row(*map(Text, (one.study, one.system, one.against, f"{one.items:,}", f"{one.of:,}", detectable)))
+    return table
+
+
+def run_with_progress(
+    plan: Plan, logs: Path, limits: Limits, console: Console, shard: Shard | None = None
+) -> list[EvalLog] | None:
     """Runs a plan with a progress bar, and returns its logs; None after Ctrl-C.
 
     Raises:
@@ -136,7 +157,7 @@ def run_with_progress(plan: Plan, logs: Path, limits: Limits, console: Console) 
     """
     try:
         with ProgressBar(console) as progress:
-            return run_plan(plan, logs, limits, progress.begin, progress.print_note)
+            return run_plan(plan, logs, limits, progress.begin, progress.print_note, shard)
     except KeyboardInterrupt:
         console.print("Interrupted. The same command continues where it stopped.")
         return None

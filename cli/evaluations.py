@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from moot.cli.attacking import eval_attack
-from moot.cli.guesses import GuessingGroup
+from moot.cli.database import Database
 from moot.cli.parameters import (
     AsJson,
     CallsAtOnce,
@@ -20,7 +20,7 @@ from moot.cli.parameters import (
     SettingsOfAll,
 )
 
-evaluations = typer.Typer(cls=GuessingGroup, help="Evaluate debate systems and their parts.", no_args_is_help=True)
+evaluations = typer.Typer(help="Evaluate debate systems and their parts.", no_args_is_help=True)
 
 
 @evaluations.command("retrieval")
@@ -92,7 +92,9 @@ def eval_run(
     corpus: CorpusOfAll = None,
     limit: MostItems = None,
     sample_seed: SampleSeed = None,
-    judge: Annotated[str | None, typer.Option(help="A model that grades free-text answers.")] = None,
+    judge: Annotated[
+        str | None, typer.Option(help="A model that grades free-text answers, and AVeriTeC's evidence (Ev2R).")
+    ] = None,
     judge_may_debate: Annotated[
         bool, typer.Option("--judge-may-debate", help="Allow a --judge that also debates in the runs that it grades.")
     ] = False,
@@ -124,17 +126,44 @@ def eval_run(
         int | None, typer.Option(min=1, help="Maximum model calls for all debates, including earlier runs of the plan.")
     ] = None,
     max_seconds: MaxSeconds = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER/OF",
+            help="Run only this part of each benchmark's items, such as 3/16, into a folder of its own in --logs.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Call no model: print the calls, tokens, USD and hours to expect, from a rehearsal on some items.",
+        ),
+    ] = False,
+    rehearsed: Annotated[int, typer.Option(min=1, help="Items of each benchmark that --dry-run rehearses.")] = 2,
+    reply_tokens: Annotated[int, typer.Option(min=1, help="Tokens of a reply, for --dry-run.")] = 110,
+    tokens_per_second: Annotated[
+        float, typer.Option(min=0.1, help="Tokens that an endpoint writes per second in each reply, for --dry-run.")
+    ] = 50,
     as_json: AsJson = False,
 ) -> None:
     """Measure debate systems on benchmarks. After an interruption, run the same command again to continue."""
     from moot.cli.eval_run import evaluate, plan_of, settings_of
     from moot.evals._runs.run_plan import Limits
+    from moot.evals._runs.shards import read_shard
 
     runs = {"models": tuple(model or ()), "seeds": tuple(seed or ()), "limit": limit, "sample_seed": sample_seed}
     grading = {"judge": judge, "judge_may_debate": judge_may_debate, "controls": controls, "equal": equal}
     wanted = plan_of(plan, graph or [], task or [], settings_of(settings or [], corpus, graph or []), **runs, **grading)
     limits = Limits(at_once, time_limit, retry_on_error, fail_on_error, budget, max_cost, max_calls, max_seconds)
-    raise SystemExit(evaluate(wanted, logs, limits, as_json=as_json))
+    part = read_shard(shard) if shard else None
+    if dry_run:
+        from moot.cli.dry_run import print_expected
+        from moot.evals._runs.dry_run import DryRun
+
+        rehearsal = DryRun(wanted, rehearsed, reply_tokens, tokens_per_second, part)
+        return print_expected(rehearsal, limits, as_json=as_json)
+    raise SystemExit(evaluate(wanted, logs, limits, part, as_json=as_json))
 
 
 evaluations.command("attack")(eval_attack)
@@ -153,13 +182,68 @@ def eval_compare(
             show_default="each system with its own controls and with the first system",
         ),
     ] = None,
+    tests: Annotated[
+        Path | None,
+        typer.Option(
+            help="A YAML file, such as a plan, with `tests`: only these are made.",
+            show_default="those of the logs' plan",
+        ),
+    ] = None,
     prices: Annotated[Path | None, typer.Option(help="A file of prices by model; overrides moot's own prices.")] = None,
+    audit: Annotated[
+        Path | None,
+        typer.Option(help="A file of `moot eval audit` with decisions: right answers are also counted by them."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare the systems in logs: scores with intervals, paired tests, costs, calibration, rounds, judges."""
     from moot.cli.compare import compare_logs
 
-    compare_logs(logs, out=out, against=against, prices=prices, as_json=as_json)
+    compare_logs(logs, out=out, against=against, tests=tests, prices=prices, audit=audit, as_json=as_json)
+
+
+@evaluations.command("audit")
+def eval_audit(
+    logs: Annotated[list[Path], typer.Argument(help="Inspect's logs of tasks with labels, and folders of them.")],
+    out: Annotated[
+        Path, typer.Option(help="The CSV file. If it exists, rows into which a person has written stay as they are.")
+    ] = Path("audit.csv"),
+    at_least: Annotated[int, typer.Option(min=1, help="Runs (systems or seeds) that must give the same answer.")] = 2,
+    agreement: Annotated[
+        str,
+        typer.Option("--agree", help="all: no run gives another answer; majority: more than half give this one."),
+    ] = "all",
+    as_json: AsJson = False,
+) -> None:
+    """List the items on which runs agree against the label, with their quotes, for a person to decide on the label."""
+    from moot.cli.auditing import audit_logs
+
+    if agreement not in ("all", "majority"):
+        raise typer.BadParameter(f"it must be all or majority, not {agreement[:40]!r}.", param_hint="--agree")
+    audit_logs(logs, out, at_least, "all" if agreement == "all" else "majority", as_json=as_json)
+
+
+@evaluations.command("archive")
+def eval_archive(
+    logs: Annotated[Path, typer.Argument(help="The folder of a study's logs.")],
+    out: Annotated[Path, typer.Option(help="The zip file.")] = Path("study.zip"),
+    database: Database = None,
+) -> None:
+    """Put a study's plans, logs and stored replies into one file, which others can replay without a key."""
+    from moot.cli.study import archive
+
+    archive(logs, out, database)
+
+
+@evaluations.command("replay")
+def eval_replay(
+    file: Annotated[Path, typer.Argument(help="A file of `moot eval archive`.")],
+    out: Annotated[Path, typer.Option(help="A new folder for the logs and the report.")] = Path("study"),
+) -> None:
+    """Run a study's debates again from their stored replies, and make its report from the logs. Calls no model."""
+    from moot.cli.study import replay
+
+    raise SystemExit(replay(file, out))
 
 
 @evaluations.command("agreement")
@@ -191,9 +275,16 @@ def eval_experiment(
     as_json: Annotated[bool, typer.Option("--json", help="Print LangSmith's answer and nothing else.")] = False,
 ) -> None:
     """Send a log to LangSmith as an experiment, shown next to other experiments on the same items."""
-    from moot.cli.experiment import send_log
+    from moot.cli.output import write_document
+    from moot.core.words import count_with_noun
+    from moot.evals._runs.experiment import experiment_of, send_experiment
 
-    send_log(log, as_json=as_json)
+    experiment = experiment_of(log)
+    answer = send_experiment(experiment)
+    write_document(answer, as_json=as_json, out=None)
+    if not as_json:
+        sent = f"Sent {count_with_noun(len(experiment['results']), 'sample')} of {experiment['dataset_name']!r}"
+        typer.echo(f"{sent} as the experiment {experiment['experiment_name']!r}.")
 
 
 @evaluations.command("ragas")
@@ -218,6 +309,32 @@ def eval_ragas(
 
     options = Options(log, model, embedder or DEFAULT_ENCODER, limit, at_once)
     raise SystemExit(measure_log(options, as_json=as_json, out=out))
+
+
+@evaluations.command("warrants")
+def eval_warrants(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="JSON Lines with claim, passage and label (SUPPORTS, REFUTES, NOT ENOUGH INFO), or SciFact's claims; "
+            "or result documents (.json) whose verdicts are right, for planted swaps."
+        ),
+    ],
+    model: Annotated[str, typer.Option(help="The model that assesses, as provider:name.")],
+    corpus: Annotated[
+        Path | None, typer.Option(help="SciFact's corpus.jsonl, for SciFact's claims.", show_default="none")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of pairs, and of answers to swap.")] = 100,
+    seed: Annotated[int, typer.Option(help="The seed that draws and orders the cases.")] = 1,
+    at_once: CallsAtOnce = 16,
+    as_json: AsJson = False,
+    out: Annotated[Path | None, typer.Option(help="Write each case with its result to this file, as JSON.")] = None,
+) -> None:
+    """Measure how well a model tells which quotes bear an answer out (the setting assess), on labelled passages."""
+    from moot.cli.warrants import measure_warrants
+
+    cases = (files, corpus, limit, seed)
+    measure_warrants(*cases, model, at_once, as_json=as_json, out=out)
 
 
 @evaluations.command("power")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from moot.cli.database import Database, using_database
-from moot.cli.guesses import GuessingGroup
 from moot.cli.parameters import AsJson, MostDebates, OfGraph, OfStatus, Yes
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ THREADS_STAY = (
     "The server's own table of threads is not changed by this command. The server removes a thread 30 days after the "
     "thread's last change, or at once if the debate is deleted on the page."
 )
-corpora = typer.Typer(cls=GuessingGroup, help="List, show and delete corpora.")
+corpora = typer.Typer(help="List, show and delete corpora.")
 
 
 def list_command(
@@ -33,19 +32,25 @@ def list_command(
     answer: Annotated[str | None, typer.Option(help="Only debates with this answer.")] = None,
     text: Annotated[str | None, typer.Option(help="Only debates whose claim contains this text.")] = None,
     since: Annotated[str | None, typer.Option(metavar="DAY", help="Only debates from this day (UTC) on.")] = None,
+    stage: Annotated[
+        str | None,
+        typer.Option(help="Only checks in this stage: new, in_review, approved, corrected or withdrawn."),
+    ] = None,
     limit: MostDebates = 50,
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
     """List the stored debates of this machine or, with --database or MOOT_DATABASE, of a database; newest first."""
     found = []
+    _check_stage(stage)
     wanted = {"graph": graph, "status": status, "answer": answer}
     with using_database(database):
         for entry in _list_entries(_parse_day(since)):
             same = (
                 str(entry.get(key)).casefold() == value.casefold() for key, value in wanted.items() if value is not None
             )
-            if all(same) and (text is None or text.casefold() in str(entry.get("claim")).casefold()):
+            fits = stage is None or entry.get("review", {}).get("stage") == stage
+            if all(same) and fits and (text is None or text.casefold() in str(entry.get("claim")).casefold()):
                 found.append(entry)
             if len(found) == limit:
                 break
@@ -53,7 +58,7 @@ def list_command(
         _print_json(found)
         return
     if not found:
-        is_filtered = any((graph, status, answer, text, since))
+        is_filtered = any((graph, status, answer, text, since, stage))
         print("No stored debate matches." if is_filtered else "No debates are stored yet.")  # noqa: T201
         return
     from moot.cli.tables import show
@@ -61,7 +66,9 @@ def list_command(
     from rich.text import Text
 
     users = ["user"] if any("user" in entry for entry in found) else []
-    table = Table("id", "started", *users, "system", "status", "answer", "claim", box=None, padding=(0, 2, 0, 0))
+    table = Table(
+        "id", "started", *users, "system", "status", "answer", "our rating", "claim", box=None, padding=(0, 2, 0, 0)
+    )
     for entry in found:
         claim = _one_line(entry.get("claim") or "")
         started = str(entry.get("started_at") or "")[:16].replace("T", " ")
@@ -70,6 +77,7 @@ def list_command(
             entry.get("graph"),
             entry.get("status"),
             (entry.get("answer") or "-") + (f" ({evidence})" if (evidence := entry.get("evidence")) else ""),
+            _reviewed(entry.get("review")),
         )
         short = claim if len(claim) <= LONGEST else claim[: LONGEST - 1] + "…"
         table.add_row(
@@ -78,16 +86,43 @@ def list_command(
     show(table)
 
 
+def _check_stage(stage: str | None) -> None:
+    from moot.core.errors import UserError, did_you_mean
+    from moot.core.reviews import STAGES
+
+    if stage is not None and stage not in STAGES:
+        raise UserError(
+            f"There is no stage {stage!r}. {did_you_mean(stage, STAGES)}Known: {', '.join(STAGES)}.",
+            kind="bad_request",
+        )
+
+
+def _reviewed(review: dict[str, Any] | None) -> str:
+    """An editor's rating and the stage of a check."""
+    from moot.web.reviews import stage_in_words
+
+    if review is None:
+        return "-"
+    stage = stage_in_words(review)
+    return f"{review['rating']} ({stage})" if "rating" in review else stage
+
+
 def show_command(
     id: Annotated[str, typer.Argument(help="The debate's id, or the beginning of it.")],
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
     """Print a debate of `moot list`: its transcript, or with --json its result document."""
+    from moot.core.errors import UserError
+    from moot.core.reviews import History, histories
+    from moot.core.store import open_store
     from moot.web import debates
+    from moot.web.reviews import standing
 
     with using_database(database):
-        document = debates.load(document_id(id))
+        stem = document_id(id)
+        document, check = debates.load(stem), debates.check_of(stem)
+        found = histories(open_store(), [check]).get(check, History())
     if as_json:
         _print_json(document)
         return
@@ -104,6 +139,13 @@ def show_command(
     for section in sections:
         heading = [Line("", "", section.heading, "heading")] if section.heading != "Verdict" else []
         screen.show([*heading, *section.lines])
+    if isinstance(found, UserError):
+        screen.show([Line("", "", found.detail, "failure")])
+        return
+    screen.show([Line("", "", standing(found.of_version(stem)), "outcome")])
+    if decided := found.of_version(stem).decided:
+        told = (decided.title, decided.summary, decided.context, decided.to_readers)
+        screen.show([Line("", "", text) for text in told if text])
 
 
 def delete_command(
@@ -192,6 +234,7 @@ def _list_entries(since: str) -> Any:
     """
     from moot.core.store import existing_store
     from moot.web import debates
+    from moot.web.reviews import in_lists
     from moot.web.table import undocumented_entry
 
     if (store := existing_store()) is None:
@@ -201,7 +244,7 @@ def _list_entries(since: str) -> Any:
             return
         user = {"user": one.person} if one.person else {}
         if one.has_document:
-            yield debates.entry(one.id) | user
+            yield debates.entry(one.id) | user | {"review": in_lists([one.id])[one.id]}
         elif row := store.run(one.debate):
             yield {**undocumented_entry(row), "status": row.status, **user}
 

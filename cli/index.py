@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
@@ -17,8 +16,8 @@ from moot.core.endpoint import close_clients
 from moot.core.errors import UserError
 from moot.core.words import count_with_noun
 from moot.retrievers import index_passages, read_passages
+from moot.retrievers._archives import is_url
 from moot.retrievers._corpus import check_own_name
-from moot.retrievers._documents.fetch import is_url
 from moot.retrievers._encoders import DEFAULT_ENCODER
 from moot.retrievers._files import read_page
 from moot.retrievers._filling import Fill, fill_in_process
@@ -27,14 +26,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 
-def index_path(path: str, corpus: str, embedder: str | None, queue: str | None = None) -> None:
+def index_path(path: str, corpus: str, embedder: str | None, fill: Fill | None = None) -> None:
     """Adds a file, a folder or a page to a corpus, with a progress bar on standard error.
 
     Args:
         path: a file, a folder or an address.
         corpus: the corpus's name.
         embedder: the encoder's name; None for the default.
-        queue: the address of a queue whose workers encode and store the passages; None for this process.
+        fill: encodes and stores the passages, such as with the workers of a queue; None for this process.
 
     Raises:
         UserError: there is nothing to read, a name is not valid, or the corpus is damaged or has another encoder. If
@@ -45,15 +44,13 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
     """
     check_own_name(corpus)
     too_long: list[UserError] = []
-    fill: Fill = partial(fill_in_process, leave_out=too_long.append)
+    fill = fill or partial(fill_in_process, leave_out=too_long.append)
     console = Console(stderr=True)
-    if queue:
-        from moot.cli.queue.indexing import FillByQueue
-
-        fill = FillByQueue(queue, lambda text: console.print(text, highlight=False, markup=False, soft_wrap=True))
     refused: list[UserError] = []
     notes: list[str] = []
-    read = iter(read_page(path)) if is_url(path) else read_passages(Path(path), refused.append, notes.append)
+    read = (
+        iter(read_page(path, notes.append)) if is_url(path) else read_passages(Path(path), refused.append, notes.append)
+    )
     with console.status(f"reading {path}"):
         first = next(read, None)
     total = encoded = stored = 0
@@ -101,8 +98,7 @@ def index_path(path: str, corpus: str, embedder: str | None, queue: str | None =
 def options_for(corpus: str, encoder: str) -> str:
     """The options with which `moot verify` searches a corpus that was built with this encoder."""
     if encoder == NO_ENCODER:
-        fast = "" if find_spec("sentence_transformers") else "--preset fast "
-        return f"{fast}--corpus {corpus} --set debaters.0.retriever=bm25"
+        return f"--corpus {corpus} --set debaters.0.retriever=bm25"
     is_usual = encoder == (value_of("embedder") or DEFAULT_ENCODER)
     return f"--corpus {corpus}" + ("" if is_usual else f" --set {shlex.quote(f'embedder={encoder}')}")
 

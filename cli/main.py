@@ -8,50 +8,69 @@ import json
 import logging
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from moot.cli import _verify_options as verify_options
 from moot.cli.asking import check_given, with_options_of
-from moot.cli.batch.command import batch
+from moot.cli.batch.command import ACTIONS, batch
 from moot.cli.calibrate import calibrate
 from moot.cli.claims.command import claims
 from moot.cli.completing import completion_for
 from moot.cli.config import config
+from moot.cli.database import Database, using_database
 from moot.cli.evaluations import evaluations
-from moot.cli.guesses import EXAMPLES, PANELS, GuessingGroup
 from moot.cli.history import corpora, delete_command, list_command, show_command
 from moot.cli.models import ask_claim, models, name_for_server, typed_model, with_model
-from moot.cli.parameters import AsJson
-from moot.cli.queue.command import worker
+from moot.cli.parameters import AsJson, Yes
 from moot.cli.replies import reply_commands
+from moot.cli.review import review_command
+from moot.service.queue.command import worker
+from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from moot.core.errors import MootError
 
+EXTRAS = {"assistants": "server", "eval": "evals", "serve": "server", "service": "service"}
+"""Commands that need an extra of moot, with the name of the extra. Other commands report a missing extra themselves."""
+
+
+class Commands(TyperGroup):
+    """moot's commands; if a package of an extra is missing, the error names the extra."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command."""
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            command = str(ctx.invoked_subcommand)
+            if command not in EXTRAS or find_spec(str(error.name).partition(".")[0]):
+                raise
+            from moot.core.lazy import missing_package
+
+            raise missing_package(error, EXTRAS[command], f"moot {command}") from error
+
+
 app = typer.Typer(
-    cls=GuessingGroup,
+    cls=Commands,
     help="Check claims by letting language models argue over evidence.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
 )
-app.add_typer(evaluations, name="eval")
-app.add_typer(reply_commands, name="replies")
-app.add_typer(config, name="config")
-app.add_typer(corpora, name="corpora")
-for name, command in (("list", list_command), ("show", show_command), ("delete", delete_command)):
-    app.command(name)(command)
 
 
+EXAMPLE = 'moot verify "The Suez Canal has locks."'
 FIVE_COMMANDS = f"""\
 moot checks claims by letting language models argue over evidence.
 
   moot serve --open                           the page: check a claim, an article or a list there
-  {EXAMPLES["verify"]}     check a claim
-  {EXAMPLES["index"]}          read your own documents; use them with --corpus cases
-  {EXAMPLES["claims"]}    find the claims of a text
-  {EXAMPLES["batch"]}        check every claim of a list
+  {EXAMPLE}     check a claim
+  moot index reports/ --corpus cases          read your own documents; use them with --corpus cases
+  moot claims article.pdf --out claims.csv    find the claims of a text
+  moot batch claims.csv --out verdicts        check every claim of a list
 
 Which models you can use: moot models. All commands: moot --help"""
 
@@ -116,7 +135,6 @@ def fail(error: MootError) -> NoReturn:
     raise SystemExit(error.exit_code)
 
 
-@app.command()
 def verify(
     context: typer.Context,
     claim: verify_options.Claim = None,
@@ -128,9 +146,14 @@ def verify(
     given: verify_options.GivenTexts = None,
     claim_date: verify_options.ClaimDate = None,
     speaker: verify_options.Speaker = None,
+    appeared_at: verify_options.AppearedAt = None,
+    sites_only: verify_options.SitesOnly = None,
+    sites_never: verify_options.SitesNever = None,
+    site_labels: verify_options.SiteLabels = None,
     model: verify_options.Model = None,
     settings: verify_options.SettingPairs = None,
     corpus: verify_options.Corpus = None,
+    evidence: verify_options.Evidence = None,
     calibration: verify_options.CalibrationFile = None,
     ask: verify_options.AskMoments = None,
     resume: verify_options.Resume = False,
@@ -140,6 +163,7 @@ def verify(
     equal: verify_options.EqualMeasure = None,
     as_json: verify_options.DocumentAsJson = False,
     out: verify_options.DebateOut = None,
+    language: verify_options.ReportLanguage = None,
 ) -> None:
     """Debate a claim and print the verdict with its evidence."""
     options = locals()
@@ -147,42 +171,54 @@ def verify(
 
     if claim is None:
         check_given(given or [])
-        claim = ask_claim() or context.fail(f"Missing argument 'claim', for example: {EXAMPLES['verify']}")
+        claim = ask_claim() or context.fail(f"Missing argument 'claim', for example: {EXAMPLE}")
     with Stop() as stop:  # before the slow imports, so that `stop` also handles Ctrl-C during them
         from moot.cli.asking import input_from_options, named_settings
         from moot.cli.beside import parse_control
+        from moot.cli.options import with_evidence
         from moot.cli.resuming import SettingSources, debate_setup, graph_to_resume
         from moot.cli.verify import debate_and_print
         from moot.core.config import usual_settings, value_of
         from moot.graphs import load_graph
-        from moot.graphs.presets import load_preset
+        from moot.graphs._registry import DEFAULT_GRAPH
 
-        bundle, named = load_preset(preset), named_settings(options)
-        chosen = SettingSources(settings or [], named, bundle.settings, usual_settings())
-        debate_input = {"claim": claim, **input_from_options(options, bundle.task)}
-        if resume and graph is None and preset is None:
+        named = named_settings(options)
+        debate_input = {"claim": claim, **input_from_options(options)}
+        if resume and graph is None:
             graph = graph_to_resume(debate_input, beside)
-        system = load_graph(graph or (None if preset else value_of("graph")) or bundle.graph)
+        system = load_graph(graph or value_of("graph") or DEFAULT_GRAPH)
+        chosen = SettingSources(settings or [], named, {"preset": "practical", **usual_settings()})
+        if evidence is not None:
+            values = {**chosen.defaults, **named}
+            named |= with_evidence(system, chosen.pairs, values, evidence, given=bool(debate_input["given"]))
         how: Any = {"resume": resume, "fresh": fresh, "control": beside}
         setup = with_model(lambda: debate_setup(system, debate_input, chosen, replies, **how), named, stop.ask)
         control = parse_control(beside, equal, setup.settings)
-        raise SystemExit(debate_and_print(system, debate_input, setup, stop, as_json=as_json, out=out, control=control))
+        written: Any = {"as_json": as_json, "out": out, "language": language}
+        raise SystemExit(debate_and_print(system, debate_input, setup, stop, **written, control=control))
 
 
-app.command("batch")(
-    with_options_of(
-        verify, left_out=("context", "claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal")
-    )(batch)
-)
+with_options_of(
+    verify, left_out=("context", "claim", "ask", "resume", "fresh", "as_json", "out", "language", "beside", "equal")
+)(batch)
 
 
-app.command("worker")(worker)
+@with_options_of(batch, left_out=("run_on_queue",))
+def batch_command(**options: Any) -> None:
+    action, runner = str(options["file"]), None
+    if options["queue"]:  # otherwise nothing of the extra `queue` is needed
+        from moot.service.queue.command import manage_batches
+        from moot.service.queue.runner import run_on_queue
+
+        if action in ACTIONS:
+            return manage_batches(action, options["id"], options["queue"])
+        runner = run_on_queue
+    return batch(**options, run_on_queue=runner)
 
 
-app.command("claims")(claims)
+batch_command.__doc__ = batch.__doc__
 
 
-@app.command("report")
 def report_command(
     documents: Annotated[
         list[Path],
@@ -211,7 +247,15 @@ def report_command(
             show_default=False,
         ),
     ] = None,
+    language: verify_options.ReportLanguage = None,
     publisher: Annotated[str, typer.Option(help="Publisher of the claim reviews.", show_default=False)] = "",
+    unreviewed: Annotated[
+        bool,
+        typer.Option(
+            "--unreviewed",
+            help="Also claim reviews of checks that nobody approved (`moot review`): they name the software as author.",
+        ),
+    ] = False,
     url: Annotated[
         str,
         typer.Option(
@@ -226,34 +270,71 @@ def report_command(
     wanted = {"html": html, "md": md, "claimreview": claimreview}
     kinds = [kind for kind, is_wanted in wanted.items() if is_wanted]
     kinds = kinds or (["md"] if out and out.suffix.lower() == ".md" else ["html"])
-    raise SystemExit(write_reports(documents, kinds, out, Publisher(publisher, url), model))
+    raise SystemExit(write_reports(documents, kinds, out, Publisher(publisher, url, unreviewed), model, language))
 
 
-app.command("calibrate")(calibrate)
-
-
-app.command("models")(models)
-
-
-@app.command()
-def graphs(
-    drawings: Annotated[
-        bool, typer.Option("--drawings", help="Print a Markdown page with drawings of moot's own graphs.")
-    ] = False,
+def recheck_command(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID...", help="Ids of checks, or their beginnings; see `moot list`.")
+    ] = None,
+    due: Annotated[bool, typer.Option("--due", help="All checks to look at again by today (`moot review`).")] = False,
+    debate: Annotated[
+        bool,
+        typer.Option(
+            "--debate/--no-debate", help="Debate a check anew if a passage on which its verdict rests changed."
+        ),
+    ] = True,
+    look_again: Annotated[
+        str | None, typer.Option(metavar="DAY", help="The next day to look at the checks again.", show_default=False)
+    ] = None,
+    person: Annotated[
+        str | None, typer.Option(help="Who looks again.", show_default="the configuration's `editor`, or moot")
+    ] = None,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the debate systems."""
-    if drawings:
-        from moot.cli.drawings import drawings_page
+    """Read the pages that checks cite again, say what changed, and debate anew what rests on a changed passage."""
+    from moot.cli.recheck import recheck
 
-        print(drawings_page(), end="")  # noqa: T201
-        return
+    options: Any = {"all_due": due, "debates_anew": debate, "yes": yes, "person": person, "next_day": look_again}
+    raise SystemExit(recheck(ids or [], **options, as_json=as_json))
+
+
+def export_command(
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ID|FOLDER...", help="Ids of checks (`moot list`), or folders of `moot batch`."),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE.zip", help="The archive.")] = Path("checks.zip"),
+    of_list: Annotated[
+        str | None, typer.Option("--list", metavar="ID", help="A list of the page; its address has the id.")
+    ] = None,
+    database: Database = None,
+) -> None:
+    """Write checks with all versions, pages, decisions and notes into one archive for another moot (`moot import`)."""
+    from moot.cli.hand_over import export
+
+    with using_database(database):
+        code = export(ids or [], out, of_list)
+    raise SystemExit(code)
+
+
+def import_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE.zip", help="An archive that `moot export` wrote.")],
+) -> None:
+    """Add the checks in an archive of `moot export` to those of this machine. Nothing here is ever changed."""
+    from moot.cli.hand_over import import_
+
+    raise SystemExit(import_(file))
+
+
+def graphs(as_json: AsJson = False) -> None:
+    """List the debate systems."""
     from moot.cli.tables import print_listing
 
     print_listing("graphs", as_json=as_json)
 
 
-@app.command()
 def tasks(as_json: AsJson = False) -> None:
     """List the tasks: the kinds of answers."""
     from moot.cli.tables import print_listing
@@ -261,15 +342,6 @@ def tasks(as_json: AsJson = False) -> None:
     print_listing("tasks", as_json=as_json)
 
 
-@app.command()
-def presets(as_json: AsJson = False) -> None:
-    """List the presets: bundles of graph, task, sources and settings."""
-    from moot.cli.tables import print_listing
-
-    print_listing("presets", as_json=as_json)
-
-
-@app.command("settings")
 def settings_command(
     graph: Annotated[
         str, typer.Argument(help="The debate system, or find_claims.", autocompletion=completion_for("all graphs"))
@@ -282,7 +354,6 @@ def settings_command(
     print_listing(f"settings {graph}", as_json=as_json)
 
 
-@app.command()
 def index(
     context: typer.Context,
     path: Annotated[
@@ -311,10 +382,14 @@ def index(
     from moot.core.config import value_of
 
     named = (source := context.get_parameter_source("queue")) is not None and source.name == "COMMANDLINE"
-    index_path(path, corpus, embedder or value_of("embedder"), queue_of(queue, named=named))
+    fill = None
+    if address := queue_of(queue, named=named):
+        from moot.service.queue.indexing import FillByQueue
+
+        fill = FillByQueue(address)
+    index_path(path, corpus, embedder or value_of("embedder"), fill)
 
 
-@app.command("serve")
 def serve_command(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 2024,
     host: Annotated[
@@ -341,7 +416,6 @@ def serve_command(
     serve(host, port, at_once, studio=studio, open_browser=opened)
 
 
-@app.command("service")
 def service_command(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 2024,
     host: Annotated[
@@ -372,7 +446,6 @@ def service_command(
         end_now(0)
 
 
-@app.command("demo")
 def demo_command(
     out: Annotated[Path, typer.Option(help="The folder for the reports.")] = Path("moot-demo"),
 ) -> None:
@@ -382,7 +455,6 @@ def demo_command(
     demo(out)
 
 
-@app.command("assistants")
 def assistants_command(
     url: Annotated[str, typer.Option(help="The server's address.")] = "http://127.0.0.1:2024",
 ) -> None:
@@ -393,7 +465,6 @@ def assistants_command(
         print(f"{name}: {became}")  # noqa: T201
 
 
-@app.command()
 def schema() -> None:
     """Print the JSON Schema of the result document."""
     print(json.dumps(result_schema(), indent=2))  # noqa: T201
@@ -407,7 +478,47 @@ def result_schema() -> dict[str, Any]:
     return TypeAdapter(ResultDocument).json_schema()
 
 
-registered: list[Any] = [*app.registered_commands, *app.registered_groups]
-for entry in registered:
-    named = entry.name or entry.callback.__name__
-    entry.rich_help_panel = next((panel for panel, names in PANELS.items() if named in names), None)
+COMMANDS: dict[str, dict[str, Any]] = {
+    "Check claims": {
+        "verify": verify,
+        "claims": claims,
+        "batch": batch_command,
+        "serve": serve_command,
+        "service": service_command,
+        "report": report_command,
+        "demo": demo_command,
+    },
+    "Stored debates": {
+        "list": list_command,
+        "show": show_command,
+        "review": review_command,
+        "recheck": recheck_command,
+        "export": export_command,
+        "import": import_command,
+        "delete": delete_command,
+    },
+    "Configure and look up": {
+        "config": config,
+        "models": models,
+        "index": index,
+        "corpora": corpora,
+        "graphs": graphs,
+        "tasks": tasks,
+        "settings": settings_command,
+    },
+    "Measure and operate": {
+        "eval": evaluations,
+        "calibrate": calibrate,
+        "replies": reply_commands,
+        "worker": worker,
+        "assistants": assistants_command,
+        "schema": schema,
+    },
+}
+"""The commands by heading, in the order of help."""
+for panel, commands in COMMANDS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, rich_help_panel=panel)(command)

@@ -68,7 +68,7 @@ def choices_here() -> tuple[list[Choice], list[str]]:
 
     Nothing is sent. The second list has a sentence for each other provider that the environment sets up.
     """
-    from moot.core.endpoint import PROVIDERS, find_endpoint, is_loopback
+    from moot.core.endpoint import PROVIDERS, address_of, find_endpoint, is_loopback
     from moot.nodes._vendors.catalogue import VENDORS, providers_here
 
     servers, keys, notes = [], [], []
@@ -84,7 +84,7 @@ def choices_here() -> tuple[list[Choice], list[str]]:
             notes += [f"{are_set[0]} is set, but: {one['why_not']}"] if are_set else []
         elif known and (endpoint := find_endpoint(provider)).base_url.rstrip("/") != PROVIDERS["openai"].base_url:
             if not is_loopback(endpoint.base_url):
-                notes.append(f"{provider}:NAME is at {redact(endpoint.display_url)} ({known.base_url_variable}).")
+                notes.append(f"{provider}:NAME is at {redact(endpoint.display_url)} ({address_of(known)[1]}).")
             elif is_open(endpoint.base_url):
                 title = known.base_url_variable if provider == "openai" else title
                 servers.append(Choice(provider, title, urlsplit(endpoint.display_url).netloc))
@@ -283,7 +283,7 @@ def ask_model() -> str:
     if not choices:
         for note in notes:
             say(f"moot: {note}")
-        raise UserError(NOTHING_HERE, kind="missing_model")
+        raise UserError(NONE_CHOSEN if notes else NOTHING_HERE, kind="missing_model")
     say("No model is named. This was found here:")
     for number, choice in enumerate(choices, 1):
         say(f"  {number}  {choice}{in_words(choice.example) if choice.example else ''}")
@@ -336,11 +336,11 @@ def check_model_name(name: str) -> None:
     Raises:
         UserError: it is not.
     """
-    from moot.nodes._vendors.catalogue import check_provider
+    from moot.nodes._vendors.catalogue import check_provider, meant_model
 
     if ":" not in name:
         hint = f" {AUTO_IS_TYPED}" if name == AUTO else ""
-        text = f"A model is named provider:name, not {name!r}, e.g. openai:gpt-4o-mini.{hint}"
+        text = f"A model is named provider:name, not {name!r}, e.g. {meant_model(name) or 'openai:gpt-4o-mini'}.{hint}"
         raise UserError(text, kind="invalid_setting")
     check_provider(name)
 
@@ -435,7 +435,7 @@ def models(as_json: AsJson = False) -> None:
         _print_models(rows)
     for note in notes:
         say(f"moot: {note}")
-    if all(row["name"] == EMBEDDED for row in rows):
+    if all(row["name"] == EMBEDDED for row in rows) and not notes:
         say(
             "moot: neither a server on this machine nor a key was found. Start one (for example: ollama run qwen3:8b), "
             "or set a key (for example OPENAI_API_KEY)."

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from moot.core.config import operators_model
@@ -36,6 +37,16 @@ def chosen_settings(kind: type[Settings], values: Mapping[str, Any], graph: str 
     """
     usual = {"model"} if values.get("model") == operators_model() else set()
     return with_usual_model(checked_settings(kind, {k: v for k, v in values.items() if k not in usual}, graph))
+
+
+def with_evidence(
+    system: Any, pairs: Sequence[str], values: Mapping[str, Any], evidence: str, *, given: bool
+) -> dict[str, Any]:
+    """The settings of ``--evidence`` for a system; ``values`` are its settings without ``pairs``."""
+    from moot.graphs._evidence import evidence_settings
+
+    chosen = parse_pairs(pairs, values, system.settings().model_dump(mode="json"))
+    return evidence_settings(system.settings, evidence.split(","), chosen, graph=system.name, given=given)
 
 
 def parse_pairs(
@@ -87,6 +98,37 @@ def parse_labels(text: str | None) -> list[str] | dict[str, str] | None:
     if not labels:
         raise UserError("--labels names no label.", kind="invalid_task")
     return labels
+
+
+def read_sites(text: str) -> list[str]:
+    """Sites from an option: domains with commas between them, or a file with one a line (after #: a comment)."""
+    lines = _lines_of(Path(text)) if Path(text).is_file() else text.split(",")
+    return [site for line in lines if (site := line.partition("#")[0].strip())]
+
+
+def read_site_labels(path: Path) -> dict[str, str]:
+    """A user's labels by site, from a CSV file with a domain and a label (or a weight) in each row.
+
+    Raises:
+        UserError: the file cannot be read, or a row has no label.
+    """
+    labels: dict[str, str] = {}
+    for number, row in enumerate(csv.reader(_lines_of(path)), 1):
+        cells = [cell.strip() for cell in row if cell.strip()]
+        if number == 1 and cells[:1] in (["domain"], ["site"]):
+            continue
+        if len(cells) == 1:
+            raise UserError(f"{path}, row {number}: {cells[0][:100]!r} has no label.", kind="invalid_file")
+        if cells:
+            labels[cells[0]] = ", ".join(cells[1:])
+    return labels
+
+
+def _lines_of(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read as UTF-8 text ({error}).", kind="invalid_file") from error
 
 
 def set_at_key(values: dict[str, Any], key: str, text: str, defaults: dict[str, Any]) -> None:

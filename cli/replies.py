@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from moot.cli.database import Database, using_database
-from moot.cli.guesses import GuessingGroup
 from moot.cli.parameters import AsJson, MostDebates, OfStatus
 
 if TYPE_CHECKING:
     from moot.core.store import Run, Store
 
-reply_commands = typer.Typer(cls=GuessingGroup, help="List, move and remove the stored replies of debates.")
+reply_commands = typer.Typer(help="List, move and remove the stored replies of debates.")
 
 Id = Annotated[str, typer.Argument(help="The debate's id, or the beginning of it.")]
 SHOWN = 8
@@ -63,6 +62,14 @@ def list_command(
 def export_command(
     id: Id,
     file: Annotated[Path, typer.Argument(help="The JSON Lines file to write.")],
+    only_models: Annotated[
+        bool,
+        typer.Option(
+            "--only-models",
+            help="Leave out search results and pages, whose texts may not be yours to pass on. Whoever repeats the "
+            "debate then needs the same corpora (MOOT_REPLIES=reuse).",
+        ),
+    ] = False,
     database: Database = None,
 ) -> None:
     """Write a debate's stored replies to a file."""
@@ -70,21 +77,23 @@ def export_command(
 
     with using_database(database):
         store, run = _find(id)
-        count = export_run(store, run, file)
+        count = export_run(store, run, file, only_models=only_models)
     print(f"Wrote the debate {run.id} to {file}; replies: {count}.")  # noqa: T201
 
 
 @reply_commands.command("import")
-def import_command(file: Annotated[Path, typer.Argument(help="A file of `moot replies export`.")]) -> None:
-    """Add a debate's replies from a file to this machine's store.
+def import_command(files: Annotated[list[Path], typer.Argument(help="Files of `moot replies export`.")]) -> None:
+    """Add the replies of debates, each in a file, to this machine's store.
 
     Later debates may use the imported replies, so import only files that you trust.
     """
     from moot.core.store import open_store
     from moot.core.transfer import import_run
 
-    id, count = import_run(open_store(), file)
-    print(f"Added the debate {id}; replies: {count}.")  # noqa: T201
+    store = open_store()
+    for file in files:
+        id, count = import_run(store, file)
+        print(f"Added the debate {id}; replies: {count}.")  # noqa: T201
 
 
 @reply_commands.command("delete")

@@ -13,11 +13,14 @@ from typing import Any
 from moot.cli.history import document_id
 from moot.core.errors import MootError, UserError
 from moot.core.files import check_writable, write_atomically, write_error
+from moot.transcript.language import check_language
 from moot.transcript.report.claim_review import check_publisher, claim_review
 from moot.transcript.report.report import report
+from moot.transcript.report.reviewed import Review
 from moot.transcript.report.summary import with_summary
 from moot.web import debates
 from moot.web.kept import LARGEST, parse_document
+from moot.web.reviews import review_of, review_of_file
 
 SUFFIXES = {"html": ".html", "md": ".md", "claimreview": ".claimreview.json"}
 """File suffix by kind of report."""
@@ -30,15 +33,22 @@ class Publisher:
     """The publisher of claim reviews, and the address of the page with a review.
 
     ``name`` is the publisher's name. In the address ``url``, ``{id}`` stands for the name of the document's file
-    without its suffix. Both are empty if the command line does not name them.
+    without its suffix. Both are empty if the command line does not name them. ``unreviewed``: checks that nobody
+    approved have a review, too.
     """
 
     name: str
     url: str
+    unreviewed: bool = False
 
 
 def write_reports(
-    documents: Sequence[Path], kinds: Sequence[str], out: Path | None, publisher: Publisher, model: str | None = None
+    documents: Sequence[Path],
+    kinds: Sequence[str],
+    out: Path | None,
+    publisher: Publisher,
+    model: str | None = None,
+    language: str | None = None,
 ) -> int:
     """Writes reports, prints their paths, and returns the exit code: 2 if some report was not written, else 0.
 
@@ -51,13 +61,16 @@ def write_reports(
         publisher: the publisher named in claim reviews.
         model: the model that summarises each document that has no summary; None for no new summaries. The summary is
             written into the document's file, or stored.
+        language: the language of the reports; None for that of each claim.
 
     Raises:
-        UserError: a document is not found, or none is named. Or ``out`` has the wrong suffix, or a claim review has no
-            publisher, no valid address, or no address of its own. Or there are several reports, and ``out`` names a
-            file. Errors in a single document are only printed.
+        UserError: there are no texts in the language. Or a document is not found, or none is named. Or ``out`` has the
+            wrong suffix, or a claim review has no publisher, no valid address, or no address of its own. Or there are
+            several reports, and ``out`` names a file. Errors in a single document are only printed.
         WorldError: the store, in which ids are looked up, cannot be read.
     """
+    if language is not None:
+        check_language(language)
     found = list(_sources(documents))
     if not found:
         raise UserError(
@@ -93,9 +106,10 @@ def write_reports(
                     debates.replace(source.id, document)
                 else:
                     _write(path, json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+            review = review_of(source.id) if source.id else review_of_file(document)
             for kind in kinds:
                 target = _target_file(path, kind, out, single=single)
-                _write(target, render(document, kind, publisher, path.stem))
+                _write(target, render(document, kind, publisher, path.stem, review, language))
                 print(target)  # noqa: T201
         except MootError as error:
             faults += 1
@@ -117,7 +131,14 @@ def read_document(path: Path) -> dict[str, Any]:
     return parse_document(content)
 
 
-def render(document: Mapping[str, Any], kind: str, publisher: Publisher, name: str) -> str:
+def render(
+    document: Mapping[str, Any],
+    kind: str,
+    publisher: Publisher,
+    name: str,
+    review: Review,
+    language: str | None = None,
+) -> str:
     """The text of a debate's report.
 
     Args:
@@ -125,13 +146,16 @@ def render(document: Mapping[str, Any], kind: str, publisher: Publisher, name: s
         kind: a key of `SUFFIXES`.
         publisher: the publisher of a claim review; ignored for other kinds.
         name: the document's file name without suffix, which replaces ``{id}`` in the publisher's address.
+        review: what editors decided about the check.
+        language: see `report`; ignored for a claim review.
 
     Raises:
         UserError: the same as for `report` and `claim_review`.
     """
     if kind == "claimreview":
-        return claim_review(document, publisher.name, publisher.url.replace("{id}", name))
-    return report(document, kind)
+        address, history = publisher.url.replace("{id}", name), review.of_version
+        return claim_review(document, publisher.name, address, history, unreviewed=publisher.unreviewed)
+    return report(document, kind, language, review)
 
 
 @dataclass(frozen=True)
@@ -187,15 +211,17 @@ FORMS = {"": None, ".json": None, ".html": "html", ".htm": "html", ".md": "md"}
 """Kind of report by file suffix; None for the document itself."""
 
 
-def renderer_of(out: Path) -> Callable[[dict[str, Any]], str] | None:
+def renderer_of(out: Path, language: str | None = None) -> Callable[[dict[str, Any]], str] | None:
     """The function that renders the report for ``--out``, chosen by file suffix; None for the document as JSON.
 
     Raises:
-        UserError: the suffix is unknown.
+        UserError: the suffix is unknown, or there are no texts in the language.
         UserError, WorldError: the file cannot be written.
     """
     if (end := out.suffix.lower()) not in FORMS:
         raise UserError(f"--out takes a name that ends in .json, .html or .md, not {out.name}.", kind="invalid_file")
+    if language is not None:
+        check_language(language)
     check_writable(out)
     kind = FORMS[end]
-    return (lambda document: report(document, kind)) if kind else None
+    return (lambda document: report(document, kind, language)) if kind else None

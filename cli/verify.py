@@ -12,13 +12,15 @@ from typing import Any
 from langgraph.types import Command
 from moot.cli.ask import PersonPrompt
 from moot.cli.beside import Control, run_control
+from moot.cli.earlier import tell_earlier_checks
 from moot.cli.output import note_demonstration, write_document
 from moot.cli.report import renderer_of
-from moot.cli.resuming import DebateSetup, PersonReplies, resume_message
+from moot.cli.resuming import DebateSetup, PersonReplies, note_reading, resume_message
 from moot.cli.screen import PipedConsole, Screen
 from moot.cli.signals import Stop, Threads, end_now
 from moot.cli.waiting import waiting
-from moot.core.errors import USER_KINDS, MootError
+from moot.core.endpoint import close_clients
+from moot.core.errors import USER_KINDS, MootError, UserError
 from moot.core.store import open_store
 from moot.core.words import count_with_noun
 from moot.graphs import DebateSystem
@@ -27,8 +29,9 @@ from moot.nodes._runtime.document import blank_document, unfinished
 from moot.nodes._runtime.running import DebateRun, Update
 from moot.transcript import Live
 from moot.transcript.end import control_lines, control_start
-from moot.transcript.report.summary import summarised
+from moot.transcript.report.summary import needs_summary, summarised
 from moot.web.debates import for_history, history_is_on, store_locally
+from moot.web.expected import expected, given_bytes
 from rich.console import Console
 
 
@@ -40,6 +43,7 @@ def debate_and_print(
     *,
     as_json: bool,
     out: Path | None,
+    language: str | None = None,
     control: Control | None = None,
 ) -> int:
     """Runs a debate, prints it live or only its document, and returns the exit code.
@@ -56,21 +60,27 @@ def debate_and_print(
         UserError, WorldError: ``out`` cannot be written, or the store cannot be used for a person's replies.
     """
     if out is not None:
-        renderer_of(out)
+        renderer_of(out, language)
     history_is_on()  # raises if the value of MOOT_HISTORY is not valid
     if setup.earlier is not None and setup.earlier.replies and (message := resume_message(setup.earlier)):
         print(message, file=sys.stderr, flush=True)  # noqa: T201
+    elif words := expected_in_words(system, given, setup, control):
+        print(f"moot: {words}", file=sys.stderr, flush=True)  # noqa: T201
     note_demonstration(setup.settings.models_named())
+    note_reading(setup.settings, system)
     console = PipedConsole(stderr=as_json, quiet=as_json, soft_wrap=not Console().is_terminal)
     live = Live(setup.settings)
     screen = Screen(console, live.speakers, PipedConsole(stderr=True, soft_wrap=console.soft_wrap))
     runner = asyncio.Runner()
     threads = Threads(runner)
+    if setup.earlier is None and setup.use.mode != "replay":
+        tell_earlier_checks([given["claim"]])
     with store_use(replace(setup.use, ends=False)):
         document = run_debate(system, given, setup, lambda new: screen.show(live.feed(new)), runner, stop, console)
         document = add_summary(document, runner, stop)
     next_control = control if document["status"] == "done" else None
-    write_and_end(document, setup.use, as_json=as_json and not next_control, out=out)
+    written: Any = {"out": out, "language": language}
+    write_and_end(document, setup.use, as_json=as_json and not next_control, **written)
     if not as_json:
         screen.show(live.end(document))
     elif document["error"]:
@@ -85,7 +95,7 @@ def debate_and_print(
         try:
             document["beside"] = run_control(next_control, document, setup, run_beside)
         finally:
-            write(document, as_json=as_json, out=out)
+            write(document, as_json=as_json, **written)
             if fault := store_locally(document):
                 print(f"moot: {fault}", file=sys.stderr)  # noqa: T201
         screen.show(control_lines(document))
@@ -102,22 +112,42 @@ def debate_and_print(
     return exit_code(document, stop)
 
 
-def write(document: dict[str, Any], *, as_json: bool, out: Path | None) -> None:
-    """Writes a document or its report to ``out`` if given, and prints it if ``as_json``.
+def expected_in_words(
+    system: DebateSystem, given: Mapping[str, Any], setup: DebateSetup, control: Control | None
+) -> str:
+    """What a debate and its control are expected to take; empty for a replay, and if it is not known.
+
+    If the file of prices cannot be used, says so: a debate without a ceiling on its cost needs no prices.
+    """
+    if setup.use.mode == "replay":
+        return ""
+    size, reads_store = given_bytes(given.get("given") or ()), setup.use.mode != "off"
+    try:
+        words = expected(system.name, setup.settings, size, reads_store=reads_store).in_words()
+    except UserError as error:
+        return f"The expected cost is not known: {error.detail}"
+    return f"{words} The control takes about as much again." if words and control else words
+
+
+def write(document: dict[str, Any], *, as_json: bool, out: Path | None, language: str | None = None) -> None:
+    """Writes a document or its report, in a language, to ``out`` if given, and prints it if ``as_json``.
 
     Raises:
         UserError, WorldError: ``out`` cannot be written. Then the document is printed.
     """
-    write_document(document, as_json=as_json, out=out, render=renderer_of(out) if out is not None else None)
+    render = renderer_of(out, language) if out is not None else None
+    write_document(document, as_json=as_json, out=out, render=render)
 
 
-def write_and_end(document: dict[str, Any], use: StoreUse, *, as_json: bool, out: Path | None) -> None:
+def write_and_end(
+    document: dict[str, Any], use: StoreUse, *, as_json: bool, out: Path | None, language: str | None = None
+) -> None:
     """Writes a document as `write` does, then stores it in the history and marks the debate as done or failed, at once.
 
     A debate whose process is killed before, or whose ``out`` cannot be written, is resumed at no cost. An error of the
     store is only printed. Only the modes ``record`` and ``reuse`` have a run to mark, unless it was interrupted.
     """
-    write(document, as_json=as_json, out=out)
+    write(document, as_json=as_json, out=out, language=language)
     try:
         kept, store = for_history(document), open_store()
         if use.mode in ("record", "reuse") and document["status"] != "interrupted":
@@ -186,10 +216,17 @@ def run_debate(
 
 def add_summary(document: dict[str, Any], runner: asyncio.Runner, stop: Stop) -> dict[str, Any]:
     """Adds the summary for readers if the settings ask for it; an interruption leaves the document unchanged."""
-    if not document["settings"].get("reader_summary"):
+    if not needs_summary(document):
         return document
+
+    async def summarise() -> dict[str, Any]:
+        try:
+            return await summarised(document)
+        finally:
+            await close_clients()
+
     try:
-        return stop.run(runner, summarised(document))
+        return stop.run(runner, summarise())
     except (asyncio.CancelledError, KeyboardInterrupt):
         return document
 

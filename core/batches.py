@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,6 +18,10 @@ from moot.core.tables import batches, rows
 
 AT_ONCE = 100
 """Number of rows that are read in one query."""
+SAME_AS = "same_as"
+"""In the job of a row that repeats an earlier one: the key of that row's debate, whose outcome and files it has."""
+SAME_ROW = "same_row"
+"""The number of that row, in the job of a row that was read with its results."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Row:
     name: str  # of the row's files; begins with "!" if it has none
     file: str  # the name of the debate's files; it also has the system if there are several
     system: str
-    job: Mapping[str, Any]
+    job: Mapping[str, Any]  # of a debate; else only the row's cells, and for a repeated one the first (`SAME_AS`)
     outcome: Mapping[str, Any] | None  # None if it has none yet
     is_done: bool
 
@@ -41,7 +45,8 @@ class Row:
         """The columns of the row."""
         found = {name: getattr(self, name) for name in ("number", "id", "claim", "label", "name", "file", "system")}
         outcome = None if self.outcome is None else json.dumps(self.outcome)
-        status = "done" if self.is_done else "bad" if self.name.startswith("!") else "waiting"
+        is_bad, is_repeated = self.name.startswith("!"), SAME_AS in self.job
+        status = "bad" if is_bad else "same" if is_repeated else "done" if self.is_done else "waiting"
         return found | {
             "claims_group": self.group,
             "job": json.dumps(self.job),
@@ -127,11 +132,24 @@ class BatchRows:
         """Yields the rows of this turn, in the order of the file; with ``only_remaining``, those that are not done."""
         ordered = sa.select(rows).where(self._this).order_by(rows.c.number, rows.c.system).limit(AT_ONCE)
         if only_remaining:
-            ordered = ordered.where(rows.c.status.not_in(("done", "bad")))
+            ordered = ordered.where(rows.c.status.not_in(("done", "bad", "same")))
         number, system = -1, ""
         while found := self._read(ordered.where(_after(number, system))):
-            yield from map(_row, found)
+            yield from self._with_results_of_first([_row(one) for one in found])
             number, system = found[-1].number, found[-1].system
+
+    def _with_results_of_first(self, found: Sequence[Row]) -> Iterator[Row]:
+        """Gives rows that repeat earlier ones the outcomes and files of those."""
+        first = {row.job[SAME_AS] for row in found if SAME_AS in row.job}
+        known = (
+            {row.key: _row(row) for row in self._read(sa.select(rows).where(rows.c.key.in_(first)))} if first else {}
+        )
+        for row in found:
+            of = known.get(row.job.get(SAME_AS, ""))
+            if of:
+                job = {**of.job, **row.job, SAME_ROW: of.number}
+                row = replace(row, outcome=of.outcome, file=of.file, is_done=of.is_done, job=job)
+            yield row
 
     def _read(self, query: sa.Select[Any]) -> Sequence[Any]:
         return self.store.do(lambda connection: connection.execute(query).all())

@@ -157,8 +157,10 @@ def check_maxima(changed: Mapping[str, Any]) -> None:
 
 def check_embedder(name: str) -> None:
     """Refuses a text encoder that the server does not list."""
-    provider, colon, _ = name.partition(":")
-    if colon and provider in PROVIDERS:
+    provider, colon, given = name.partition(":")
+    if provider == "langchain":
+        check_listed_object(given, "encoder")
+    elif colon and provider in PROVIDERS:
         check_called_model(name, variables_of(provider), "embedder")
     else:
         check_model(name, "embedder")
@@ -173,13 +175,26 @@ def variables_of(provider: str) -> tuple[str, ...]:
 def check_listed_object(given: str, noun: str) -> None:
     """Refuses a LangChain object (``MODULE:ATTRIBUTE``) that is not in a server's ``MOOT_LANGCHAIN_SOURCES``.
 
-    ``noun`` is the word for the object in the error: ``retriever`` or ``model``.
+    ``noun`` is the word for the object in the error: ``retriever``, ``model`` or ``encoder``.
     """
     if serves_callers() and given not in names_in_variable(OBJECTS):
         raise UserError(
             f"The {noun} {f'langchain:{given}'!r} is not listed by this server. Add it to the server's {OBJECTS}.",
             kind=f"unknown_{noun}",
         )
+
+
+PROGRAMS = ("langchain:", "mcp:")
+"""The beginnings of names of models and sources that import or start a program."""
+
+
+def program_in(settings: Any) -> str:
+    """The first name in settings that would import or start a program, which settings from outside must not do."""
+    if isinstance(settings, str):
+        return settings if settings.startswith(PROGRAMS) else ""
+    if isinstance(settings, Mapping):
+        settings = [*settings.values()]
+    return next(filter(None, map(program_in, settings)), "") if isinstance(settings, list | tuple) else ""
 
 
 def check_calibration(name: str) -> None:

@@ -39,6 +39,8 @@ KEYS = {
     "max_cost": Key("MOOT_MAX_COST", "Maximum cost of a debate, in USD.", float),
     "max_calls": Key("MOOT_MAX_CALLS", "Maximum number of calls to models in a debate.", int),
     "max_seconds": Key("MOOT_MAX_SECONDS", "Maximum time of a debate, in seconds.", float),
+    "editor": Key("MOOT_EDITOR", "The person who decides about checks on this machine (`moot review`)."),
+    "scale": Key("MOOT_SCALE", "A file with the steps of your rating scale (`moot review`)."),
     "replies": Key("MOOT_REPLIES", "How stored replies are used: record, reuse, replay, off."),
     "env_file": Key("MOOT_ENV_FILE", "A file of environment variables, such as keys, that is read at the start."),
 }

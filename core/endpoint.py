@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import json
 import os
 import re
 from base64 import b64encode
@@ -13,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from importlib.metadata import version
 from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -92,8 +94,8 @@ def find_endpoint(provider: str) -> Endpoint:
     """The endpoint of a provider, as the environment sets it up; UserError if it cannot be used."""
     found = PROVIDERS[provider]
     key = os.environ.get(found.key_variable, "").strip()
-    base_url = (os.environ.get(found.base_url_variable) or found.base_url).strip()
-    check_address(base_url, found.base_url_variable)
+    base_url, variable = address_of(found)
+    check_address(base_url, variable)
     if not (key.isascii() and key.isprintable()):
         raise UserError(
             f"{found.key_variable} contains characters that are not allowed in a key. Copy the key again, without "
@@ -110,6 +112,35 @@ def find_endpoint(provider: str) -> Endpoint:
     return Endpoint(base_url, key or "not-needed", found.key_variable)
 
 
+OLLAMA_HOST = "OLLAMA_HOST"
+"""Ollama's own variable of its server's address; ``OLLAMA_BASE_URL`` overrides it."""
+
+
+def address_of(provider: Provider) -> tuple[str, str]:
+    """A provider's address, and the environment variable that has it or may have it."""
+    named = os.environ.get(variable := provider.base_url_variable, "").strip()
+    if not named and provider.name == "ollama" and (host := os.environ.get(OLLAMA_HOST, "").strip()):
+        return ollama_address(host), OLLAMA_HOST
+    with contextlib.suppress(ValueError):  # `check_address` refuses it
+        # Only for this machine: at any other address, a key would be sent without encryption.
+        if "://" not in named and is_loopback(f"http://{named}"):
+            named = f"http://{named}"
+    return named or provider.base_url, variable
+
+
+def ollama_address(host: str) -> str:
+    """The address to call for a value of `OLLAMA_HOST`, which may lack the scheme, the host and the port."""
+    try:
+        parts = urlsplit(host if "://" in host else f"//{host}")
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 11434)
+    except ValueError:
+        return host  # `check_address` refuses it
+    user, at, _ = parts.netloc.rpartition("@")
+    name = parts.hostname or "127.0.0.1"
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(name, f"[{name}]" if ":" in name else name)
+    return f"{parts.scheme or 'http'}://{user}{at}{name}:{port}{parts.path}"
+
+
 replaying: ContextVar[bool] = ContextVar("replaying", default=False)
 """Whether the running debate is a replay. A replay sends no requests, so it needs no key."""
 
@@ -124,7 +155,7 @@ def check_address(url: str, variable: str) -> None:
     if not valid:
         raise UserError(
             f"{variable} is {redact(without_possible_user(url))[:200]!r}, which is not a web address such as "
-            "http://localhost:1234/v1.",
+            "http://localhost:1234/v1. An address begins with http:// or https://.",
             kind="invalid_environment",
         )
 
@@ -206,6 +237,23 @@ def tls() -> Any:
     return ssl.create_default_context()
 
 
+def header_text(variable: str) -> str:
+    """An environment variable's value, for a header; empty if the variable is not set, or if no variable is named."""
+    value = os.environ.get(variable, "").strip() if variable else ""
+    if not (value.isascii() and value.isprintable()):
+        raise UserError(
+            f"{variable} contains characters that cannot be sent. Copy it again, without line breaks.",
+            kind="invalid_environment",
+        )
+    return value
+
+
+def user_agent(contact_variable: str) -> str:
+    """moot's User-Agent header, with the contact of an environment variable if it is set; blocking."""
+    contact = header_text(contact_variable)
+    return f"moot/{version('moot')}" + (f" ({contact})" if contact else "")
+
+
 def make_client(kind: Any, base_url: str, **options: Any) -> Any:
     """Creates an HTTP client that follows no redirects, and uses proxies except for this machine; blocking."""
     certificates = os.environ.get("SSL_CERT_FILE")
@@ -227,15 +275,27 @@ class ErrorInReply(Exception):  # noqa: N818 - named by what it reports
         self.body = body
 
 
+class ArgumentsAsObjects(Exception):  # noqa: N818 - named by what it reports
+    """A reply with calls of tools whose arguments are objects instead of texts; ``body`` is the corrected answer."""
+
+    def __init__(self, body: Any) -> None:
+        super().__init__("arguments that are objects")
+        self.body = body
+
+
 async def check_choice(response: Any) -> None:
-    """A hook of HTTP clients: raises ErrorInReply for a reply that is an error, which LangChain's clients ignore."""
+    """A hook of HTTP clients: raises an exception for a reply that LangChain's clients ignore or cannot read.
+
+    These are errors (`ErrorInReply`) and calls of tools in another form (`ArgumentsAsObjects`).
+    """
     if response.status_code != 200 or not response.url.path.endswith("/chat/completions"):
         return
     if not response.headers.get("content-type", "").startswith("application/json"):
         return  # a stream
     await response.aread()
     try:
-        choice = response.json()["choices"][0]
+        body = response.json()
+        choice = body["choices"][0]
     except (ValueError, LookupError, TypeError):
         return  # the client says why it cannot be read
     if not isinstance(choice, dict):
@@ -244,6 +304,21 @@ async def check_choice(response: Any) -> None:
         raise ErrorInReply(choice["error"])
     if not choice.get("message") and choice.get("finish_reason"):  # as Google Gemini sends a reply that it blocked
         raise ErrorInReply({"message": f"no message; finish_reason {choice['finish_reason']}"})
+    asked = (choice.get("message") or {}).get("tool_calls") or []
+    functions = [call.get("function") for call in asked if isinstance(call, dict)]
+    as_objects = [one for one in functions if isinstance(one, dict) and isinstance(one.get("arguments"), dict)]
+    for one in as_objects:
+        one["arguments"] = json.dumps(one["arguments"])
+    if as_objects:
+        raise ArgumentsAsObjects(body)
+
+
+def causes_of(error: BaseException) -> list[BaseException]:
+    """An exception and its causes, outermost first."""
+    causes = [error]
+    while (cause := causes[-1].__cause__) is not None and cause not in causes:
+        causes.append(cause)
+    return causes
 
 
 def no_cookies() -> CookieJar:

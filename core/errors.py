@@ -45,8 +45,10 @@ USER_KINDS = frozenset(
         "missing_settings",
         "missing_state",
         "no_checkpointer",
+        "not_allowed",
         "quota",
         "replay_miss",
+        "review_conflict",
         "too_large",
         "too_long",
         "unfinished_corpus",
@@ -56,7 +58,6 @@ USER_KINDS = frozenset(
         "unknown_encoder",
         "unknown_graph",
         "unknown_model",
-        "unknown_preset",
         "unknown_provider",
         "unknown_retriever",
     }
@@ -70,6 +71,7 @@ STOPS_BATCH = {
     "authentication": "all rows would fail like this one",
     "missing_package": "all rows would fail like this one",
     "invalid_environment": "all rows would fail like this one",
+    "unknown_model": "all rows would fail like this one",
     "unknown_provider": "all rows would fail like this one",
     "not_written": "nothing more can be written",
     "quota": "the endpoint takes no more calls",
@@ -79,7 +81,8 @@ STOPS_BATCH = {
 SOURCE_OUTAGE = "retrieval_failed"
 """The kind of the error of a debate whose sources could not be searched."""
 MOST_OUTAGES = 3
-"""A batch starts no further debate if this many debates in succession end with a `SOURCE_OUTAGE`."""
+"""A batch starts no further debate if this many debates in succession end with a `SOURCE_OUTAGE`, or if so many could
+not reach an endpoint."""
 
 Outcome = Literal["unparsed", "refused", "cut", "empty", "unquoted"]
 """The outcome of a reply that cannot be used; it is also the kind of a `ReplyError`."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import secrets
 import stat
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,13 +21,17 @@ DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 Other error codes may come from a wrong path or missing permissions.
 """
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""First characters of a cell that a spreadsheet may read as a formula."""
+FORMULA = ("=", "+", "-", "@")
+"""First characters of a cell that a spreadsheet may read as a formula, also in their other widths (U+FF1D, ...)."""
+NEGATIVE = re.compile(r"-\d+(?:[.,]\d+)*")
+"""A negative number, which is no formula."""
 
 
 def escape_formula(text: str) -> str:
     """The text of a spreadsheet's cell; an apostrophe is put in front of a text that may be read as a formula."""
-    return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
+    first = unicodedata.normalize("NFKC", text.lstrip()[:1])
+    is_formula = first.startswith(FORMULA) or text.startswith(("\t", "\r", "\n"))
+    return f"'{text}" if is_formula and not NEGATIVE.fullmatch(text) else text
 
 
 def without_escape(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import orjson
 from pydantic_core import PydanticSerializationError, to_json
 
-Kind = Literal["chat", "embedding", "search", "person"]
+Kind = Literal["chat", "embedding", "search", "page", "person"]
 Status = Literal["running", "interrupted", "waiting", "failed", "done"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 

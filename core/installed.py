@@ -33,10 +33,6 @@ class Plugins:
         """The names that packages declare, without moot's own, in alphabetical order; no plugin is imported."""
         return sorted(self._points.keys() - set(self._own))
 
-    def has_any(self) -> bool:
-        """Whether any package declares a plugin of this kind."""
-        return bool(self._points)
-
     def conflicts(self) -> list[str]:
         """moot's own names that a package also declares, in alphabetical order."""
         return sorted(self._points.keys() & set(self._own))

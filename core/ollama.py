@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -31,7 +32,7 @@ async def client_options(endpoint: Endpoint) -> dict[str, Any]:
     return {"headers": headers, "transport": transport, "follow_redirects": False, "timeout": None}
 
 
-async def ollama_client(endpoint: Endpoint) -> Any:
-    """A client of Ollama's own package for the running event loop."""
-    options = await client_options(endpoint)
+async def ollama_client(endpoint: Endpoint, own: Mapping[str, Any] | None = None) -> Any:
+    """A client of Ollama's own package for the running event loop, perhaps with options of its own."""
+    options = own or await client_options(endpoint)
     return await asyncio.to_thread(lambda: imported("ollama").AsyncClient(host=root_of(endpoint), **options))

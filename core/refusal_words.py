@@ -14,10 +14,20 @@ import re
 from importlib import resources
 from typing import Any, Literal
 
-Meaning = Literal["too_long", "reply_limit", "no_room", "refused", "sampled", "key", "schema", "reply_name"]
-"""The prompt is too long; `max_tokens` is too high; `max_tokens` left no room for a reply; the content was refused; the
-model wrote invalid JSON or an invalid call of a tool; the key is wrong; the endpoint does not accept the schema of the
-reply; it does not know the option ``max_completion_tokens``."""
+Meaning = Literal[
+    "too_long",  # the prompt
+    "reply_limit",  # `max_tokens` is too high
+    "no_room",  # `max_tokens` left no room for a reply
+    "refused",  # the content
+    "quota",  # the account's money or quota is used up
+    "unsupported",  # no endpoint of the model takes the request
+    "unknown_model",
+    "sampled",  # the model wrote invalid JSON, or an invalid call of a tool
+    "key",  # it is wrong
+    "schema",  # that of the reply is not accepted
+    "newer_names",  # the endpoint does not know ``max_completion_tokens`` or the role ``developer``
+    "stream_options",  # it does not know this option
+]
 
 _NUMBER = r"(\d[\d,_]*)"
 _NUMBERS = ("context", "sent", "over")
@@ -71,7 +81,7 @@ def error_text(body: Any) -> str:
     return "; ".join(filter(None, [said, raw, *numbers]))
 
 
-_TEXTS = ("message", "msg", "detail", "error")
+_TEXTS = ("message", "msg", "detail", "error", "Message", "error_msg", "errors")
 """The fields in which providers put the words of an error, or fields with these words."""
 LLAMA_CPP_FIELDS = ("n_prompt_tokens", "n_ctx")
 """Numbers in llama.cpp's error for a prompt that is too long; they are appended to the error's message."""

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from moot.core.endpoint import Endpoint, ErrorInReply, is_loopback, without_user
+from moot.core.endpoint import Endpoint, ErrorInReply, causes_of, is_loopback, without_user
 from moot.core.errors import MootError, ReplyError, UserError, WorldError
 from moot.core.lazy import imported
 from moot.core.redaction import redact
@@ -46,9 +46,7 @@ def explain(error: BaseException, endpoint: Endpoint, model: str) -> MootError:
         return explain_error(error.args[0], {}, endpoint, model)  # ChatOpenAI: the error in a reply with status 200
     if type(error).__module__.startswith("ollama.") and getattr(error, "status_code", None) == -1:
         return explain_error({"message": str(error).partition(" (status")[0]}, {}, endpoint, model, begun=True)
-    causes = [error]
-    while (cause := causes[-1].__cause__) is not None and cause not in causes:
-        causes.append(cause)
+    causes = causes_of(error)
     if reported := next((cause for cause in causes if isinstance(cause, ErrorInReply)), None):
         return explain_error(reported.body, {}, endpoint, model)
     # openai's client raises a timeout for nearly each error of aiohttp, so only aiohttp's own class counts.
@@ -94,6 +92,12 @@ def _explain_classes(causes: Sequence[BaseException], endpoint: Endpoint, model:
         cause = causes[-1].__cause__ or causes[-1]
         shown = ConnectionError(f"through a proxy: {cause}") if any("Proxy" in name for name in names) else cause
         return unreachable(endpoint, shown, may_cost=not _never_connected(causes))
+    if type(causes[0]) is ValueError and meaning_of(str(causes[0])) == "refused":  # as Azure's client says it
+        refused = ReplyError(
+            f"{endpoint.display_url} refused a reply for {model}: {causes[0]}.", "refused", retryable=False
+        )
+        refused.may_cost = True
+        return refused
     # Only langchain-openai's own error for an error in the answer quotes the endpoint; others quote parts of a reply.
     words = f": {_shown(causes[0])}" if type(causes[0]) is ValueError else ""
     return unreadable(endpoint, model, f"{type(causes[0]).__name__}{words}")
@@ -179,7 +183,7 @@ def ended_with_error(endpoint: Endpoint, model: str) -> WorldError:
 
 def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, model: str) -> MootError:
     """The MootError for an HTTP error or a redirect; ``body`` is the fields or text of the error in the answer."""
-    at, message, code = endpoint.display_url, quoted_message(body), error_code(body)
+    at, message = endpoint.display_url, quoted_message(body)
     if status < 400:
         to = without_user(headers.get("location", "nowhere").partition("?")[0])[:200]
         return WorldError(
@@ -192,20 +196,9 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
     if status in (401, 403):
         return wrong_key(status, body, endpoint, model)
     if status == 404:
-        advice = "Check its name."
-        if endpoint.is_ollama:
-            advice = f"Fetch it: ollama pull {model.removeprefix('ollama:')}"
-        elif not endpoint.api and not urlsplit(at).path.strip("/"):
-            advice = "Check the address: it usually ends in /v1."
-        return UserError(f"{at} does not know the model {model} (HTTP 404{message}). {advice}", kind="unknown_model")
-    if (
-        (status == 429 and code == "insufficient_quota")
-        or status == 402
-        or (status == 400 and "credit balance" in message.casefold())
-    ):
-        return UserError(
-            f"The quota at {at} is used up (HTTP {status}{message}). Check the account's billing.", kind="quota"
-        )
+        return unknown_model(status, body, endpoint, model)
+    if status == 402:
+        return used_up(status, body, endpoint)
     if status == 429:
         wait = retry_after_seconds(headers.get("retry-after"))
         asked = "" if wait is None else f", retry after {wait:.0f} s"
@@ -224,14 +217,12 @@ def explain_status(status: int, headers: Any, body: Any, endpoint: Endpoint, mod
             retry_after=retry_after_seconds(headers.get("retry-after")),
             may_cost=status in GATEWAY_TIMEOUTS,
         )
-    return not_accepted(
-        status,
-        body,
-        endpoint,
-        model,
-        "The model may not support a setting: change `structured_output`, set `temperature` to null, or lower "
-        "`max_tokens`.",
-    )
+    return not_accepted(status, body, endpoint, model, MAY_NOT_SUPPORT)
+
+
+MAY_NOT_SUPPORT = (
+    "The model may not support a setting: change `structured_output`, set `temperature` to null, or lower `max_tokens`."
+)
 
 
 def explain_words(status: int, body: Any, endpoint: Endpoint, model: str) -> MootError | None:
@@ -255,8 +246,14 @@ def explain_words(status: int, body: Any, endpoint: Endpoint, model: str) -> Moo
             retryable=True,
             may_cost=True,
         )
+    if meaning == "quota":
+        return used_up(status, body, endpoint)
     if meaning == "key" and status in (200, 400):
         return wrong_key(status, body, endpoint, model)
+    if meaning == "unknown_model" and status in (200, 400, 403, 404, 422):
+        return unknown_model(status, body, endpoint, model)
+    if meaning == "unsupported":
+        return not_accepted(status, body, endpoint, model, MAY_NOT_SUPPORT)
     if status not in (200, 400, 422):
         return None
     if meaning == "reply_limit":
@@ -270,6 +267,28 @@ def explain_words(status: int, body: Any, endpoint: Endpoint, model: str) -> Moo
             "The endpoint does not accept the schema of the reply: set `structured_output` to json_object or text.",
         )
     return None
+
+
+def unknown_model(status: int, body: Any, endpoint: Endpoint, model: str) -> UserError:
+    """The error for a model that an endpoint does not have."""
+    at, message, advice = endpoint.display_url, quoted_message(body), "Check its name."
+    is_known = meaning_of(error_words(body)) == "unknown_model"
+    if endpoint.is_ollama and is_known:
+        advice = f"Fetch it: ollama pull {model.partition(':')[2]}"
+    elif endpoint.is_ollama:
+        advice = "Check that Ollama is at this address. Any other OpenAI-compatible server is openai:NAME."
+    elif not (is_known or endpoint.api or urlsplit(at).path.strip("/")):
+        advice = "Check the address: it usually ends in /v1."
+    return UserError(f"{at} does not know the model {model} (HTTP {status}{message}). {advice}", kind="unknown_model")
+
+
+def used_up(status: int, body: Any, endpoint: Endpoint) -> UserError:
+    """The error for an account that has no money or quota left."""
+    return UserError(
+        f"The quota at {endpoint.display_url} is used up (HTTP {status}{quoted_message(body)}). Check the account's "
+        "billing.",
+        kind="quota",
+    )
 
 
 def not_accepted(status: int, body: Any, endpoint: Endpoint, model: str, advice: str) -> UserError:

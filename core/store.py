@@ -47,7 +47,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S", bound="Store")
 
-VERSION = 4
+VERSION = 6
 """The version of the tables in the file; files of other versions are refused."""
 APPLICATION = 0x6D6F6F74
 """The application id in SQLite's header: "moot"."""
@@ -92,6 +92,7 @@ class Run:
     server_run: str | None  # the id of the server's run
     replies: int = 0  # their number
     calls: int = 0  # the number of usable replies of models
+    replaces: str | None = None  # the id of the document whose check it debates anew
 
     @property
     def served(self) -> tuple[str, str] | None:
@@ -139,6 +140,7 @@ class Document:
     run: str | None = None  # the id of the server's run that wrote it
     thread: str | None = None  # on a server
     cost: tuple[float, float | None] | None = None  # tokens and USD that count against the person's quotas
+    check: str | None = None  # the check of which it is a new version; None for a first version
 
     def row(self, id: str) -> dict[str, Any]:
         """Its row, without the columns that a new version of a document keeps."""
@@ -268,18 +270,23 @@ class Store:
         idempotency_key: str | None = None,  # equal requests with the same key share one run
         person: str | None = None,  # the user who owns the run; other users' runs are not found
         server_run: str | None = None,  # the same one may begin again, if its worker was lost
+        thread: str | None = None,  # of the server's run, so that a debate is listed even if its worker is lost now
+        replaces: str | None = None,  # the id of the document of which the check is debated anew
     ) -> RunStart:
         """Records a run before its first call, or resumes one: that with the id or the key, or the newest like it."""
         self._keys, fingerprint, now = environment_keys(), fingerprint_of(graph, input, settings), time.time()
         self.lock(connection, idempotency_key or id or fingerprint)
-        row = self._existing(connection, id, idempotency_key, fingerprint if adopt else None)
+        row = self._existing(connection, id, idempotency_key, fingerprint if adopt else None, replaces)
         stored: dict[str, Any] = {"settings": as_json(hide_secrets(settings, self._keys)), "server_run": server_run}
         stored |= {"status": "running", "owner": self.owner, "pid": os.getpid(), "updated": now}
+        if thread is not None:
+            stored["thread"] = thread
         if self.days is not None:
             self._prune(connection, self.days)
         if row is None:
             stored |= {"id": id or new_id(), "fingerprint": fingerprint, "version": moot_version(), "graph": graph}
             stored |= {"input": redact(as_json(input), self._keys), "started": now, "person": person}
+            stored["replaces"] = replaces
             connection.execute(sa.insert(runs).values(**stored, claim=1, idempotency_key=idempotency_key))
             return RunStart(stored["id"], resumed=False)
         if row.person != person:
@@ -310,7 +317,12 @@ class Store:
         """Lets other transactions with this name wait; SQLite's let all others wait."""
 
     def _existing(
-        self, connection: sa.Connection, id: str | None, idempotency_key: str | None, fingerprint: str | None
+        self,
+        connection: sa.Connection,
+        id: str | None,
+        idempotency_key: str | None,
+        fingerprint: str | None,
+        replaces: str | None,
     ) -> Any | None:
         """The run with an id or an idempotency key; without both, the newest unfinished one with the fingerprint."""
         for column, value in ((runs.c.id, id), (runs.c.idempotency_key, idempotency_key)):
@@ -322,6 +334,7 @@ class Store:
         found = connection.execute(
             sa.select(runs)
             .where(runs.c.fingerprint == fingerprint, runs.c.status.in_(("interrupted", "failed", "running")))
+            .where(runs.c.replaces.is_not_distinct_from(replaces))
             .order_by(runs.c.started.desc())
         )
         return next((row for row in found.all() if self._status(row, is_alive) != "running"), None)
@@ -365,6 +378,10 @@ class Store:
 
     def _put(self, connection: sa.Connection, document: Document) -> str:
         self.lock(connection, document.debate)
+        if document.check and document.person is not None:
+            of_check = sa.select(documents.c.id).where(documents.c.of_check == document.check)
+            if connection.execute(of_check.where(documents.c.person == document.person).limit(1)).first() is None:
+                raise UserError("There is no such debate.", kind="missing_file")
         query = sa.select(*documents.c["id", "status", "run", "person"])
         of_debate = query.where(documents.c.debate == document.debate, documents.c.id.endswith(document.debate))
         before = connection.execute(of_debate).all()
@@ -377,7 +394,10 @@ class Store:
         id = f"{document.moment}-{new_id() if others else document.debate}"
         replaced = [row.id for row in before if row.id not in others]
         connection.execute(sa.delete(documents).where(documents.c.id.in_([*replaced, id])))
+        # Its cost includes that of the documents that it replaces, which began earlier if a worker was lost.
+        connection.execute(sa.delete(spent).where(spent.c.id.in_(replaced)))
         whose = {name: getattr(document, name) for name in ("debate", "person", "run", "thread")}
+        whose["of_check"] = document.check or document.debate
         connection.execute(sa.insert(documents).values(**document.row(id), **whose))
         if document.cost is not None:
             self.spend(connection, id, document.person, document.cost)
@@ -515,6 +535,15 @@ class Store:
                 found.setdefault(row.key, _reply(row))
         return found
 
+    @lookup
+    def recent(self, connection: sa.Connection, key: str, seconds: float, run: str) -> Any:
+        """The value of the newest reply for a key that is not older, of any run of the same person as ``run``."""
+        own = sa.select(runs.c.person).where(runs.c.id == run).scalar_subquery()
+        found = sa.select(replies).join(runs, runs.c.id == replies.c.run).order_by(replies.c.created.desc()).limit(1)
+        is_same = (replies.c.key == key, ~replies.c.failed, runs.c.person.is_not_distinct_from(own))
+        row = connection.execute(found.where(*is_same, replies.c.created >= time.time() - seconds)).first()
+        return None if row is None else _reply(row).value
+
     @transaction
     def keep(self, connection: sa.Connection, kept: Sequence[tuple[Reply, Any]]) -> None:
         """Stores replies, each with its value (None if it is lost); a reply replaces an earlier one for its key."""
@@ -578,7 +607,10 @@ def in_parts(values: Iterable[str]) -> Iterator[list[str]]:
 
 
 class FileStore(Store):
-    """The store in a SQLite file, whose file and folder are created if they are missing."""
+    """The store in a SQLite file, whose file and folder are created if they are missing.
+
+    A file that this process may only read can be read: whoever writes gets an error that says so.
+    """
 
     days = DAYS
     store_reply = upsert(sqlite.insert)
@@ -616,15 +648,27 @@ class FileStore(Store):
                 if os.stat(self.path).st_ino == self._opened[1]:
                     return self._opened[0]
             self._opened[0].dispose()
-        _create(self.path)
-        url = URL.create("sqlite", database=str(self.path))
+        only_read = self.path.exists() and not all(os.access(one, os.W_OK) for one in (self.path, self.path.parent))
+        if not only_read:
+            _create(self.path)
+        url = _read_only(self.path) if only_read else URL.create("sqlite", database=str(self.path))
         own = {"timeout": BUSY, "check_same_thread": False, "isolation_level": None}
         engine = sa.create_engine(url, poolclass=sa.StaticPool, connect_args=own)
         sa.event.listen(engine, "connect", partial(_prepare, self.path))
         # Else two transactions that read before they write would fail instead of waiting for each other.
-        sa.event.listen(engine, "begin", lambda begun: begun.connection.driver_connection.execute("BEGIN IMMEDIATE"))
+        begin = "BEGIN" if only_read else "BEGIN IMMEDIATE"
+        sa.event.listen(engine, "begin", lambda begun: begun.connection.driver_connection.execute(begin))
         self._opened = engine, self.path.stat().st_ino
         return engine
+
+
+def _read_only(path: Path) -> URL:
+    """The address with which SQLite only reads a file."""
+    journal = path.with_name(f"{path.name}-wal")
+    # Without a journal nobody writes, and nothing is missing; SQLite would otherwise try to create one.
+    is_whole = not journal.exists() or not journal.stat().st_size
+    how = {"mode": "ro", "uri": "true"} | ({"immutable": "1"} if is_whole else {})
+    return URL.create("sqlite", database=path.absolute().as_uri(), query=how)
 
 
 def _prepare(path: Path, connection: sqlite3.Connection, _: Any) -> None:

@@ -31,6 +31,7 @@ runs = sa.Table(
     sa.Column("person", sa.Text, index=True),
     sa.Column("thread", sa.Text, index=True),
     sa.Column("server_run", sa.Text),
+    sa.Column("replaces", sa.Text),
 )
 replies = sa.Table(
     "stored_replies",
@@ -53,6 +54,8 @@ documents = sa.Table(
     tables,
     sa.Column("id", sa.Text, primary_key=True),
     sa.Column("debate", sa.Text, nullable=False, index=True),
+    # The id of the first debate of a check, of which this is a new version; else that of the debate.
+    sa.Column("of_check", sa.Text, nullable=False, index=True),
     sa.Column("person", sa.Text),
     sa.Column("run", sa.Text),
     sa.Column("thread", sa.Text, index=True),
@@ -75,6 +78,17 @@ spent = sa.Table(
 """What users with quotas have spent; a record stays if the debate's document is deleted."""
 
 
+reviews = sa.Table(
+    "reviews",
+    tables,
+    sa.Column("debate", sa.Text, primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True),
+    sa.Column("stage", sa.Text, nullable=False, index=True),
+    sa.Column("look_again", sa.Text, index=True),
+    sa.Column("entry", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+)
+"""What editors decided about checks: rows are only added."""
 batches = sa.Table(
     "batches",
     tables,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, NoReturn
@@ -62,9 +63,12 @@ class ReplyLine(BaseModel):
     value: JsonValue
 
 
-def export_run(store: Store, run: Run, path: Path) -> int:
-    """Writes a run with its replies to a file that only the current user may read; returns the number of replies."""
-    replies = store.replies(run.id).values()
+def export_run(store: Store, run: Run, path: Path, *, only_models: bool = False) -> int:
+    """Writes a run with its replies to a file that only the current user may read; returns the number of replies.
+
+    With ``only_models``, search results and pages are left out.
+    """
+    replies = [one for one in store.replies(run.id).values() if not only_models or one.kind not in ("search", "page")]
     head: dict[str, Any] = {name: getattr(run, name) for name in RunLine.model_fields if name != "moot_replies"}
     head |= {"moot_replies": 1, "replies": len(replies)}
     lines = ({name: getattr(reply, name) for name in ReplyLine.model_fields} for reply in replies)
@@ -83,7 +87,10 @@ def export_run(store: Store, run: Run, path: Path) -> int:
 
 
 def import_run(store: Store, path: Path) -> tuple[str, int]:
-    """Adds the run in a file to the store, completely or not at all; returns its id and number of replies."""
+    """Adds the run in a file to the store, completely or not at all; returns its id and number of replies.
+
+    Its last change is the import, so that the replies of an old run are not removed before they are used.
+    """
     place = ["its first line"]
     try:
         with path.open("rb") as source:
@@ -96,7 +103,7 @@ def import_run(store: Store, path: Path) -> tuple[str, int]:
             run |= {"input": as_json(head.input), "settings": as_json(head.settings)}
             run |= {"fingerprint": fingerprint_of(head.graph, head.input, head.settings, head.version)}
             run |= {"status": "interrupted" if head.status == "running" else head.status}
-            run |= {"claim": 0, "note": f"imported from {path.name}"[:200]}
+            run |= {"updated": time.time(), "claim": 0, "note": f"imported from {path.name}"[:200]}
             count = store.add(run, _rows(source, head, path, place))
     except OSError as error:
         raise UserError(why_unread(path, error), kind="missing_file") from error

@@ -1,22 +1,21 @@
-"""Writes the files and tables that are generated from the code. Run ``python docs/registered.py``.
+"""Writes what is read where nothing can be computed. Run ``python docs/registered.py``.
 
-- ``graphs/systems.jsonl`` determines ``langgraph.json``, the tables in the README and in docs/systems.md, and the
-  systems in docs/api/graphs.md.
-- The public names of the packages determine the pages in docs/api.
-- The code of the nodes determines the table of state keys in docs/api/nodes.md.
+The tables in README.md and docs/systems.md and the drawings in docs/graphs.md are read in the repository, and
+``langgraph dev`` reads ``langgraph.json``. Type checkers read the TypedDicts of settings in
+graphs/contexts.py (see docs/contexts.py). docs/hooks.py makes all other tables and references of the site.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
+import re
 import runpy
-from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_origin, is_typeddict
+from typing import Any
 
+from moot.graphs import DebateSystem, load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, SYSTEMS, graph_path
-from pydantic import BaseModel
 
 ROOT = Path(__file__).parents[1]
 START, END = "<!-- SYSTEMS -->", "<!-- END: SYSTEMS -->"
@@ -31,23 +30,14 @@ SIDE_BY_SIDE = {
     "paper": "paper",
 }
 """The columns of the two tables of systems, each with its key in ``systems.jsonl``."""
-API = ("nodes", "graphs", "retrievers", "prompts", "evals")
-"""The packages with a page in docs/api."""
-KINDS = (
-    "Classes",
-    "Settings",
-    "State and results",
-    "Nodes",
-    "Steps as functions",
-    "Edges",
-    "Functions",
-    "Types and values",
-)
-"""The sections of a package's page."""
-KEYS = runpy.run_path(str(ROOT / "docs/state_keys.py"))
-"""The globals of docs/state_keys.py, which finds the state keys of nodes."""
-RANKED_LAST = "---\nsearch:\n  boost: 0.02\n---"
-"""The front matter of the pages in docs/api, which come last in the results of the site's search."""
+CONTEXTS = runpy.run_path(str(ROOT / "docs/contexts.py"))["contexts"]
+HEAD = """# The graphs
+
+`make docs` draws this page from the code. A box is a node, a dotted arrow is a conditional edge, and a frame is a
+subgraph, for example the steps of one debater in a round. If a frame would contain another frame, each subgraph is
+drawn separately below. Agents that speak at the same time share one arrow.
+[The table of systems](systems.md) says who speaks, who sees what and who decides.
+"""
 
 
 def systems_table(columns: dict[str, str]) -> str:
@@ -59,45 +49,52 @@ def systems_table(columns: dict[str, str]) -> str:
     )
 
 
-def graphs_reference() -> str:
-    """A section of the reference for each graph, with the class of settings that its own module defines, if any."""
-    names = DESCRIPTIONS | OTHER_GRAPHS
-    return "\n\n".join(f"::: moot.graphs.{n}\n    options:\n      members: [{own_settings(n)}]" for n in names)
+def drawings_page() -> str:
+    """The page in Markdown: each of moot's own graphs with its description and its drawing."""
+    return "\n".join([HEAD, *(section(load_graph(name, others=True)) for name in (*DESCRIPTIONS, *OTHER_GRAPHS))])
 
 
-def own_settings(name: str) -> str:
-    """The name of the class of settings that a graph's module defines; empty if another module defines it."""
-    kind = import_module(f"moot.graphs.{name}").graph.builder._kind
-    return kind.__name__ if kind.__module__.startswith(f"moot.graphs.{name}") else ""
+def section(system: DebateSystem) -> str:
+    """The page's section for one graph."""
+    folder = (files("moot.graphs") / system.name).is_dir()
+    page = f"{system.name}/__init__.py" if folder else f"{system.name}.py"
+    return f"""## {system.name}
+
+{system.description}
+
+The procedure: [graphs/{page}](../graphs/{page}). The settings: `moot settings {system.name}`.
+
+{drawings(system.graph)}
+"""
 
 
-def section_of(value: Any) -> str:
-    """The section of a package's page for a public object."""
-    if get_origin(value) is not None:
-        return "Types and values"
-    if inspect.isclass(value):
-        return "Settings" if issubclass(value, BaseModel) else "State and results" if is_typeddict(value) else "Classes"
-    if not callable(value):
-        return "Types and values"
-    returned = str(inspect.signature(value).return_annotation)
-    if returned == "Node":
-        return "Nodes"
-    if "Send" in returned:
-        return "Edges"
-    return "Steps as functions" if inspect.iscoroutinefunction(value) else "Functions"
+def drawings(graph: Any) -> str:
+    """The drawing of a graph with its subgraphs, in Markdown.
+
+    If a subgraph contains subgraphs, every subgraph is drawn separately; equal drawings appear once.
+    """
+    inner = list(graph.get_subgraphs(recurse=True))
+    if not any("|" in path for path, _ in inner):
+        return drawing(graph, xray=True)
+    names: dict[str, list[str]] = {}
+    for path, part in inner:
+        name = f"`{path.rpartition('|')[2]}`"
+        same = names.setdefault(drawing(part), [])
+        same += [] if name in same else [name]
+    parts = [f"{' and '.join(same)}:\n\n{drawn}" for drawn, same in names.items()]
+    return "\n\n".join([drawing(graph), *parts])
 
 
-def package_page(name: str) -> str:
-    """The page of a package: its docstring, then its public names by kind. The page of graphs also has the systems."""
-    package = import_module(f"moot.{name}")
-    kinds: dict[str, list[str]] = {kind: [] for kind in KINDS}
-    for public in package.__all__:
-        kinds[section_of(getattr(package, public))].append(f"::: {package.__name__}.{public}")
-    parts = [RANKED_LAST, f"# {package.__name__}", inspect.getdoc(package) or ""]
-    for kind, names in kinds.items():
-        before = [KEYS["section"]()] if kind == "Nodes" else []
-        parts += [f"## {kind}", *before, *names] if names else []
-    return "\n\n".join([*parts, *(["## Systems", graphs_reference()] if name == "graphs" else [])]) + "\n"
+def drawing(graph: Any, *, xray: bool = False) -> str:
+    """The drawing of a graph as a Mermaid code block in Markdown.
+
+    Args:
+        graph: a compiled graph.
+        xray: whether to draw its subgraphs as frames inside it.
+    """
+    drawn = graph.get_graph(xray=xray).draw_mermaid()
+    plain = re.sub(r"^---\n.*?\n---\n", "", drawn, flags=re.S).strip()  # the front matter only sets a style
+    return f"```mermaid\n{plain}\n```"
 
 
 def langgraph_config(current: str) -> str:
@@ -117,10 +114,11 @@ def replace_part(page: str, part: str) -> str:
 def generated_files() -> dict[Path, str]:
     """Every generated file, with its new text."""
     parts = {"README.md": systems_table(README), "docs/systems.md": systems_table(SIDE_BY_SIDE)}
-    files = {ROOT / name: replace_part((ROOT / name).read_text(encoding="utf-8"), part) for name, part in parts.items()}
-    files |= {ROOT / f"docs/api/{name}.md": package_page(name) for name in API}
+    made = {ROOT / name: replace_part((ROOT / name).read_text(encoding="utf-8"), part) for name, part in parts.items()}
+    made[ROOT / "docs/graphs.md"] = drawings_page()
+    made[ROOT / "graphs/contexts.py"] = CONTEXTS([*DESCRIPTIONS, *OTHER_GRAPHS, "summarise_for_readers"])
     file = ROOT / "langgraph.json"
-    return files | {file: langgraph_config(file.read_text(encoding="utf-8"))}
+    return made | {file: langgraph_config(file.read_text(encoding="utf-8"))}
 
 
 if __name__ == "__main__":

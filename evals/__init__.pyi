@@ -1,5 +1,6 @@
 """The only list of the public names of `moot.evals`; the documentation and tests are based on it."""
 
+from ._analyses.debate_figures import right_by_round as right_by_round
 from ._benchmarks.catalogue import Benchmark as Benchmark
 from ._benchmarks.records import Item as Item
 from ._runs.plan import Plan as Plan
@@ -15,8 +16,13 @@ from ._runs.tasks import benchmark_task as benchmark_task
 from ._stats.calibration import brier_score as brier_score
 from ._stats.calibration import ece as ece
 from ._stats.calibration import risk_coverage as risk_coverage
+from ._stats.changes import changes as changes
+from ._stats.changes import drift as drift
+from ._stats.changes import minorities as minorities
 from ._stats.debate_measures import context_tokens as context_tokens
 from ._stats.debate_measures import viewpoint_collisions as viewpoint_collisions
+from ._stats.margins import equivalence as equivalence
+from ._stats.margins import non_inferiority as non_inferiority
 from ._stats.metrics import accuracy as accuracy
 from ._stats.metrics import balanced_accuracy as balanced_accuracy
 from ._stats.metrics import fever_page as fever_page

@@ -3,8 +3,9 @@
     python examples/own_debate.py                        # on the demonstration model
     python examples/own_debate.py openai:gpt-4o-mini     # on any other model; see docs/howto/models.md
 
-The debate is the code between the imports and `main`. Like moot's own systems, it supports claims, questions, tasks,
-personas and budgets, and it can ask a person. Its prompts are settings, and it returns a result document.
+The debate is the code between the imports and `main`; `Debate` adds the first and the last step. Like moot's own
+systems, it supports claims, questions, tasks, personas and budgets, and it can ask a person. Its prompts are settings,
+and it returns a result document.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import asyncio
 import sys
 from typing import Any
 
+from moot.graphs.contexts import RoundsSettingsDict
 from moot.nodes import (
+    CompiledDebate,
     Debate,
     DebateState,
     Next,
@@ -32,7 +35,10 @@ from moot.nodes import (
 
 
 def another_round(state: DebateState, settings: RoundsSettings) -> Next:
-    """Routes to the vote if all agree, or if the rounds or the budget are used up; else starts the next round."""
+    """Routes to the vote if all agree, or if the rounds or the budget are used up; else starts the next round.
+
+    It is called before the first round, when there are no votes yet, and after each round.
+    """
     if no_round_left(state, settings) or agreed_answer(state["votes"]) is not None:
         return "vote"
     return to_agents("answer", state, settings, neighbours)
@@ -47,11 +53,10 @@ builder = Debate("ring", RoundsSettings, agents_needs)
 builder.add_node("answer", agent_node(confidence=True))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("vote", vote_node(consensus_or_rounds, weigh=weight))
-builder.add_round(another_round, ["answer"])
+builder.add_round(another_round, ["answer"], last="compare_answers", then=["vote"])
 builder.add_edge("answer", "compare_answers")
-builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
 builder.add_verdict("vote")
-graph = builder.compile(name="Ring")
+graph: CompiledDebate[RoundsSettings | RoundsSettingsDict] = builder.compile(name="Ring")
 
 
 async def main(model: str = "embedded:smollm2-135m") -> dict[str, Any]:

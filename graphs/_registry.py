@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
@@ -14,9 +14,13 @@ from moot.core.errors import UserError, did_you_mean
 from moot.core.installed import Plugins
 
 _LINES = (files("moot.graphs") / "systems.jsonl").read_text(encoding="utf-8").splitlines()
-SYSTEMS: dict[str, dict[str, str]] = {line["graph"]: line for line in map(json.loads, _LINES)}
-"""The entries of ``systems.jsonl`` by the names of their systems: the title, the description, and cells for the
-documentation's tables of systems."""
+SYSTEMS: dict[str, dict[str, Any]] = {line["graph"]: line for line in map(json.loads, _LINES)}
+"""The entries of ``systems.jsonl`` by the names of their systems: the title, the description, cells for the
+documentation's tables of systems, and the ``calls`` of a debate without repeated calls: the ``least`` and the ``most``,
+each as a sum of how often there is a call ``once``, for each ``agent``, ``round``, ``agent_round`` and ``pair_round``
+(each agent with each other one). ``with`` has what differs with a setting, by its name and its value (`entry_of`)."""
+DEFAULT_GRAPH = "tool_mad"
+"""The system of `moot verify` and `moot batch` if none is named."""
 DESCRIPTIONS = {name: line["description"] for name, line in SYSTEMS.items()}
 """The descriptions of moot's own debate systems by name; ``langgraph.json`` has the same descriptions."""
 OTHER_GRAPHS = {
@@ -111,9 +115,18 @@ def graph_path(name: str) -> str:
     return INSTALLED.entry_point(name).value if name in INSTALLED.names() else f"moot.graphs.{name}:graph"
 
 
+def entry_of(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry of `SYSTEMS` for a debate with these settings; empty for a package's system."""
+    entry = SYSTEMS.get(name, {})
+    for setting, by_value in entry.get("with", {}).items():
+        value = settings.get(setting)
+        entry = {**entry, **by_value.get(value if isinstance(value, str) else json.dumps(value), {})}
+    return entry
+
+
 def graph_title(name: str) -> str:
     """The title of a debate system, else its name with spaces; UserError if a package's system cannot be used."""
     if name in SYSTEMS:
-        return SYSTEMS[name]["title"]
+        return str(SYSTEMS[name]["title"])
     title = load_graph(name).graph.name if name in INSTALLED.names() else UNNAMED
     return str(title) if title != UNNAMED else name.replace("_", " ")

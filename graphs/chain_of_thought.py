@@ -6,8 +6,11 @@ its answer is the verdict
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from langgraph.graph import START
 from moot.nodes import (
+    CompiledDebate,
     Debate,
     SingleAgentSettings,
     conclude_node,
@@ -17,10 +20,13 @@ from moot.nodes import (
     to_agent,
 )
 
+if TYPE_CHECKING:
+    from moot.graphs.contexts import ChainOfThoughtContext
+
 builder = Debate("chain_of_thought", SingleAgentSettings, single_needs)
 builder.add_node("answer", respond_node("chain_of_thought/answer", more=demonstrations_placeholder(steps=True)))
 builder.add_node("conclude", conclude_node("single_pass"))
 builder.add_conditional_edges(START, to_agent, ["answer"])
 builder.add_edge("answer", "conclude")
 builder.add_verdict("conclude")
-graph = builder.compile(name="Chain of thought")
+graph: CompiledDebate[SingleAgentSettings | ChainOfThoughtContext] = builder.compile(name="Chain of thought")

@@ -9,9 +9,10 @@ the most frequent answer of the last round is the verdict; a tie goes to the ear
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from moot.nodes import (
+    CompiledDebate,
     Debate,
     DebateState,
     Next,
@@ -31,12 +32,15 @@ from moot.nodes import (
 )
 from pydantic import Field
 
+if TYPE_CHECKING:
+    from moot.graphs.contexts import ChatEvalContext
+
 
 class ChatEvalSettings(RoundsSettings):
     """Settings of ChatEval."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset({"summariser"})
-    max_rounds: int = Field(default=2, ge=1, le=20, description="Rounds (T); the first answers are the first round.")
+    max_rounds: int = Field(default=2, ge=1, le=20, description="Rounds; the first answers are the first round.")
 
 
 def start_round(state: DebateState, settings: ChatEvalSettings) -> Next:
@@ -62,4 +66,4 @@ builder.add_edge("answer", "compare_answers")
 builder.add_conditional_edges("compare_answers", after_round, ["summarise", "vote"])
 builder.add_conditional_edges("summarise", start_round, ["answer"])
 builder.add_verdict("vote")
-graph = builder.compile(name="ChatEval")
+graph: CompiledDebate[ChatEvalSettings | ChatEvalContext] = builder.compile(name="ChatEval")

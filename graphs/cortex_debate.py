@@ -10,8 +10,11 @@ the most frequent answer of the last round is the verdict; a tie gives no verdic
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from moot.nodes import (
     Agents,
+    CompiledDebate,
     Debate,
     DebateState,
     Next,
@@ -32,6 +35,9 @@ from moot.nodes import (
 )
 from pydantic import Field
 
+if TYPE_CHECKING:
+    from moot.graphs.contexts import CortexDebateContext
+
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
@@ -45,7 +51,7 @@ class CortexSettings(WeighingSettings):
         default=n_agents(5), min_length=2, max_length=50, description="The agents: a list, or their number."
     )
     max_rounds: int = Field(
-        default=5, ge=1, le=20, description="Maximum number of rounds of debate (D) after the first answers."
+        default=5, ge=1, le=20, description="Maximum number of rounds of debate after the first answers."
     )
 
 
@@ -90,4 +96,4 @@ builder.add_conditional_edges("compare_answers", consensus, ["score_peers", "wei
 builder.add_edge("score_peers", "weigh_edges")
 builder.add_conditional_edges("weigh_edges", debate, ["answer"])
 builder.add_verdict("vote")
-graph = builder.compile(name="CortexDebate")
+graph: CompiledDebate[CortexSettings | CortexDebateContext] = builder.compile(name="CortexDebate")

@@ -12,7 +12,10 @@ Quotes and claims that the text does not support are dropped; the output lists t
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
 from moot.nodes import (
     ClaimSettings,
     ClaimsInput,
@@ -29,6 +32,9 @@ from moot.nodes import (
     rewrite_claims_node,
     to_parts,
 )
+
+if TYPE_CHECKING:
+    from moot.graphs.contexts import FindClaimsContext
 
 part = DebateGraph(ClaimSettings, PartState, output_schema=PartResults)
 part.add_node("extract_claims", extract_claims_node())
@@ -49,4 +55,6 @@ builder.add_conditional_edges("read_text", to_parts, ["part", "close"])
 builder.add_edge("part", "join_duplicates")
 builder.add_edge("join_duplicates", "close")
 builder.add_edge("close", END)
-graph = builder.compile(name="Find claims")
+graph: CompiledStateGraph[ClaimsState, ClaimSettings | FindClaimsContext, ClaimsInput, ClaimsOutput] = builder.compile(
+    name="Find claims"
+)

@@ -10,10 +10,11 @@ the most frequent answer of the last round is the verdict; a tie goes to the ear
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from moot.nodes import (
     Agents,
+    CompiledDebate,
     Debate,
     DebateState,
     Next,
@@ -35,6 +36,9 @@ from moot.nodes import (
     to_summariser,
 )
 from pydantic import Field
+
+if TYPE_CHECKING:
+    from moot.graphs.contexts import GroupDebateContext
 
 
 class GroupSettings(RoundsSettings):
@@ -87,4 +91,4 @@ builder.add_conditional_edges("compare_answers", after_round, ["answer", "summar
 builder.add_edge("summarise", "share")
 builder.add_conditional_edges("share", start_round, ["answer"])
 builder.add_verdict("vote")
-graph = builder.compile(name="GroupDebate")
+graph: CompiledDebate[GroupSettings | GroupDebateContext] = builder.compile(name="GroupDebate")

@@ -14,10 +14,11 @@ The procedure is moot's own, after ReliabilityRAG (arXiv:2509.23519).
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from langgraph.graph import START
 from moot.nodes import (
+    CompiledDebate,
     Debate,
     DebateState,
     Next,
@@ -35,6 +36,9 @@ from moot.nodes import (
     to_pool,
 )
 from pydantic import Field
+
+if TYPE_CHECKING:
+    from moot.graphs.contexts import IsolateContext
 
 
 class IsolateSettings(PoolSettings, SingleReaderSettings):
@@ -60,6 +64,7 @@ def to_grouping(state: DebateState) -> Next:
 
 
 builder = Debate("isolate", IsolateSettings, single_needs)
+builder.add_plan()
 builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("review_evidence", human_review_node("evidence"))
 builder.add_node("group_origins", group_origins_node())
@@ -71,4 +76,4 @@ builder.add_conditional_edges("review_evidence", to_grouping, ["group_origins"])
 builder.add_conditional_edges("group_origins", to_origins, ["answer"])
 builder.add_edge("answer", "decide")
 builder.add_verdict("decide")
-graph = builder.compile(name="Isolated reading")
+graph: CompiledDebate[IsolateSettings | IsolateContext] = builder.compile(name="Isolated reading")

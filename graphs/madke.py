@@ -5,31 +5,38 @@ repeat, for every debater at the same time (with `sequential_talk`, one after th
     select the helpful evidence from the pool; the selection may be empty
     answer from the selection and, from the second round on, from all debaters' last answers
 until the debaters agree, or the rounds are used up
-    debaters agree if their answers are the same; if all are free texts that may mean the same, the judge decides
+    debaters agree if their answers are the same and the judge does not find them wrong (see `agreement`); if all are
+    free texts that may mean the same, the judge decides
 the summariser states which of the last answers is the result of the debate
 
-In the paper, the judge is asked after every round. Here, it is not asked about labels, numbers and identical texts,
-because its reply could not change the result.
+In the paper, the judge is asked after every round whether the answers are correct and consistent. Here, it is not asked
+if its reply could not change the result: after the last round, about answers that certainly differ and, with
+`agreement` "consistent", about labels, numbers and identical texts.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from langgraph.graph import END, START
 from moot.nodes import (
     SOURCES,
+    CompiledDebate,
     Debate,
     DebateGraph,
     DebaterState,
     DebateState,
+    DemonstrationSettings,
     Next,
     PoolDebateSettings,
     Source,
     StepUpdate,
     agreement_node,
     all_agreed,
+    by_preset,
+    check_demonstrations,
     compare_texts_node,
+    demonstrations_placeholder,
     human_review_node,
     no_round_left,
     pool_needs,
@@ -45,11 +52,14 @@ from moot.nodes import (
 )
 from pydantic import Field
 
+if TYPE_CHECKING:
+    from moot.graphs.contexts import MadkeContext
+
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-class MadkeSettings(PoolDebateSettings):
-    """Settings of MADKE. The defaults below are the paper's, except those of `fallback` and `web_titles`."""
+class MadkeSettings(PoolDebateSettings, DemonstrationSettings):
+    """Settings of MADKE. The defaults below are the paper's, except that of `fallback`."""
 
     other_roles: ClassVar[frozenset[str]] = frozenset({"judge", "summariser"})
     sources: tuple[Source, ...] = Field(
@@ -65,8 +75,16 @@ class MadkeSettings(PoolDebateSettings):
         default=0.5, ge=0, le=2, description="Sampling temperature; null leaves it to the endpoint."
     )
     selection: bool = Field(default=True, description="Off: every debater is given the whole pool.")
-    web_titles: bool = Field(
-        default=True, description="Off: only the snippets of a web search's results are shown, as in the paper."
+    web_titles: bool = by_preset(
+        paper=False,
+        practical=True,
+        description="Off: only the snippets of a web search's results are shown, as in the paper.",
+    )
+    agreement: Literal["correct_and_consistent", "consistent"] = by_preset(
+        paper="correct_and_consistent",
+        practical="consistent",
+        description="When the debate ends before its last round. consistent: the answers are the same; "
+        "correct_and_consistent: the judge, who is asked, also does not find the answer wrong, as in the paper.",
     )
     sequential_talk: bool = Field(
         default=False,
@@ -101,11 +119,18 @@ def first_step(state: DebaterState, settings: MadkeSettings) -> Literal["select"
 def consensus(state: DebateState, settings: MadkeSettings) -> Next:
     """Routes to the next debater until the round is over.
 
-    After the round, it routes to the judge if the votes do not show whether the debaters agree; else as `go_on` does.
+    After the round, it routes to the judge if the votes do not show whether the debaters agree, or if the judge may
+    find their answer wrong; else as `go_on` does.
     """
     if not round_is_over(state, settings):
         return debate(state, settings)
-    return "agreement" if undecided(state) else go_on(state, settings)
+    may_be_wrong = must_be_correct(settings) and all_agreed(state) and not no_round_left(state, settings)
+    return "agreement" if undecided(state) or may_be_wrong else go_on(state, settings)
+
+
+def must_be_correct(settings: MadkeSettings) -> bool:
+    """Whether the judge may find an answer wrong that all debaters share."""
+    return settings.agreement == "correct_and_consistent"
 
 
 def go_on(state: DebateState, settings: MadkeSettings) -> Next:
@@ -118,17 +143,20 @@ def go_on(state: DebateState, settings: MadkeSettings) -> Next:
 
 debater = DebateGraph(MadkeSettings, DebaterState, output_schema=StepUpdate)
 debater.add_node("select", select_node())
-debater.add_node("respond", respond_node("madke/answer", then="madke/revise"))
+debater.add_node(
+    "respond", respond_node("madke/answer", then="madke/revise", more=demonstrations_placeholder(steps=True))
+)
 debater.add_conditional_edges(START, first_step)
 debater.add_edge("select", "respond")
 debater.add_edge("respond", END)
 
-builder = Debate("madke", MadkeSettings, pool_needs)
+builder = Debate("madke", MadkeSettings, pool_needs, check_demonstrations)
+builder.add_plan()
 builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("review_evidence", human_review_node("evidence"))
 builder.add_node("debater", debater.compile(name="debater"))
 builder.add_node("compare_answers", compare_texts_node(finds=None))
-builder.add_node("agreement", agreement_node())
+builder.add_node("agreement", agreement_node(correct=must_be_correct))
 builder.add_node("summarise", summarise_node())
 builder.add_conditional_edges(START, fill_pool, ["retrieve", "debater"])
 builder.add_edge("retrieve", "review_evidence")
@@ -137,4 +165,4 @@ builder.add_edge("debater", "compare_answers")
 builder.add_conditional_edges("compare_answers", consensus, ["debater", "agreement", "summarise"])
 builder.add_conditional_edges("agreement", go_on, ["debater", "summarise"])
 builder.add_verdict("summarise", on_question="summarise")
-graph = builder.compile(name="MADKE")
+graph: CompiledDebate[MadkeSettings | MadkeContext] = builder.compile(name="MADKE")

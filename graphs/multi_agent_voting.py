@@ -6,9 +6,12 @@ the most frequent answer is the verdict; a tie goes to the earliest agent
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from langgraph.graph import START
 from moot.nodes import (
     AgentsSettings,
+    CompiledDebate,
     Debate,
     DebateState,
     Next,
@@ -18,6 +21,9 @@ from moot.nodes import (
     conclude_node,
     to_agents,
 )
+
+if TYPE_CHECKING:
+    from moot.graphs.contexts import MultiAgentVotingContext
 
 
 def begin(state: DebateState, settings: AgentsSettings) -> Next:
@@ -31,4 +37,4 @@ builder.add_node("vote", conclude_node("single_pass"))
 builder.add_conditional_edges(START, begin, ["answer"])
 builder.add_edge("answer", "vote")
 builder.add_verdict("vote")
-graph = builder.compile(name="Multi-agent voting")
+graph: CompiledDebate[AgentsSettings | MultiAgentVotingContext] = builder.compile(name="Multi-agent voting")

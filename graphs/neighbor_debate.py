@@ -8,8 +8,11 @@ the most frequent answer of the last round is the verdict; a tie goes to the ear
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from moot.nodes import (
     Agents,
+    CompiledDebate,
     Debate,
     RoundsSettings,
     agent_node,
@@ -22,6 +25,9 @@ from moot.nodes import (
     rounds_or_budget,
 )
 from pydantic import Field
+
+if TYPE_CHECKING:
+    from moot.graphs.contexts import NeighborDebateContext
 
 
 class NeighborSettings(RoundsSettings):
@@ -38,8 +44,7 @@ builder = Debate("neighbor_debate", NeighborSettings, agents_needs)
 builder.add_node("answer", agent_node())
 builder.add_node("compare_answers", compare_texts_node())
 builder.add_node("vote", conclude_node(rounds_or_budget))
-builder.add_round(another_round, ["answer"])
+builder.add_round(another_round, ["answer"], last="compare_answers", then=["vote"])
 builder.add_edge("answer", "compare_answers")
-builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
 builder.add_verdict("vote")
-graph = builder.compile(name="Neighbor debate")
+graph: CompiledDebate[NeighborSettings | NeighborDebateContext] = builder.compile(name="Neighbor debate")

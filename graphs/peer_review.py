@@ -10,10 +10,11 @@ the most frequent answer of the last round is the verdict; a tie goes to the ear
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from moot.nodes import (
     AgentsSettings,
+    CompiledDebate,
     Debate,
     DebaterState,
     DebateState,
@@ -34,6 +35,9 @@ from moot.nodes import (
     to_reviewers,
 )
 from pydantic import Field
+
+if TYPE_CHECKING:
+    from moot.graphs.contexts import PeerReviewContext
 
 
 class PeerReviewSettings(AgentsSettings):
@@ -80,4 +84,4 @@ builder.add_conditional_edges("compare_answers", after_round, ["review", "answer
 builder.add_edge("review", "hand_back")
 builder.add_conditional_edges("hand_back", start_round, ["answer"])
 builder.add_verdict("vote")
-graph = builder.compile(name="Peer review")
+graph: CompiledDebate[PeerReviewSettings | PeerReviewContext] = builder.compile(name="Peer review")

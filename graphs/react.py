@@ -10,10 +10,14 @@ Every tool call is recorded as a turn, and its results become evidence.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from langgraph.graph import START
 from moot.nodes import (
     SOURCES,
+    CompiledDebate,
     Debate,
+    PlanSettings,
     SingleReaderSettings,
     Source,
     after_tool_agent,
@@ -26,10 +30,13 @@ from moot.nodes import (
 )
 from pydantic import Field
 
+if TYPE_CHECKING:
+    from moot.graphs.contexts import ReactContext
+
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-class ReactSettings(SingleReaderSettings):
+class ReactSettings(SingleReaderSettings, PlanSettings):
     """Settings of ReAct. The default source, a vector store, is Tool-MAD's; the limit of tool calls is moot's own."""
 
     sources: tuple[Source, ...] = Field(
@@ -41,10 +48,15 @@ class ReactSettings(SingleReaderSettings):
         default=6, ge=0, le=50, description="Maximum number of tool calls; with 0, the agent answers without a search."
     )
 
+    @property
+    def searches(self) -> bool:
+        return bool(self.sources) and self.max_tool_calls > 0
+
 
 # --- the graph ------------------------------------------------------------------------------------------------------
 
 builder = Debate("react", ReactSettings, single_needs)
+builder.add_plan()
 builder.add_node("agent", tool_agent(ReactSettings))
 builder.add_node("answer", respond_node("react/answer", more=show_steps))
 builder.add_node("conclude", conclude_node(lambda state, settings: state["stop_reason"] or "single_pass"))
@@ -52,4 +64,4 @@ builder.add_conditional_edges(START, to_tool_agent, ["agent"])
 builder.add_conditional_edges("agent", after_tool_agent, ["answer", "conclude"])
 builder.add_edge("answer", "conclude")
 builder.add_verdict("conclude")
-graph = builder.compile(name="ReAct")
+graph: CompiledDebate[ReactSettings | ReactContext] = builder.compile(name="ReAct")

@@ -9,9 +9,10 @@ the answer with the greatest sum of confidence weights is the verdict; a tie goe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from moot.nodes import (
+    CompiledDebate,
     Debate,
     DebaterState,
     DebateState,
@@ -30,6 +31,9 @@ from moot.nodes import (
     vote_node,
 )
 from pydantic import Field
+
+if TYPE_CHECKING:
+    from moot.graphs.contexts import ReconcileContext
 
 
 class ReconcileSettings(RoundsSettings):
@@ -69,8 +73,7 @@ builder = Debate("reconcile", ReconcileSettings, agents_needs)
 builder.add_node("answer", agent_node("reconcile/revise", confidence=True, heard=round_table))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("vote", vote_node(consensus_or_rounds, weigh=weight))
-builder.add_round(another_round, ["answer"])
+builder.add_round(another_round, ["answer"], last="compare_answers", then=["vote"])
 builder.add_edge("answer", "compare_answers")
-builder.add_conditional_edges("compare_answers", another_round, ["answer", "vote"])
 builder.add_verdict("vote")
-graph = builder.compile(name="RECONCILE")
+graph: CompiledDebate[ReconcileSettings | ReconcileContext] = builder.compile(name="RECONCILE")

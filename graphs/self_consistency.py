@@ -7,8 +7,11 @@ the most frequent answer is the verdict; a tie goes to the earliest answer
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from langgraph.graph import START
 from moot.nodes import (
+    CompiledDebate,
     Debate,
     DebateState,
     Next,
@@ -24,6 +27,9 @@ from moot.nodes import (
     to_samples,
 )
 from pydantic import Field
+
+if TYPE_CHECKING:
+    from moot.graphs.contexts import SelfConsistencyContext
 
 
 class SelfConsistencySettings(SingleAgentSettings):
@@ -72,4 +78,6 @@ builder.add_conditional_edges(START, start_samples, ["answer"])
 builder.add_edge("answer", "gather_samples")
 builder.add_conditional_edges("gather_samples", start_samples, ["answer", "conclude"])
 builder.add_verdict("conclude")
-graph = builder.compile(name="Self-consistency").with_config(recursion_limit=1_000_000)  # a budget may need many steps
+compiled = builder.compile(name="Self-consistency")
+graph: CompiledDebate[SelfConsistencySettings | SelfConsistencyContext]
+graph = compiled.with_config(recursion_limit=1_000_000)  # a budget may need many steps

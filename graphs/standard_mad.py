@@ -9,9 +9,12 @@ the judge decides from the whole debate
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from langgraph.graph import START
 from moot.nodes import (
     SOURCES,
+    CompiledDebate,
     Debate,
     DebateState,
     Next,
@@ -29,6 +32,9 @@ from moot.nodes import (
     to_pool,
 )
 from pydantic import Field
+
+if TYPE_CHECKING:
+    from moot.graphs.contexts import StandardMadContext
 
 
 class StandardMadSettings(PoolDebateSettings):
@@ -53,6 +59,7 @@ def next_speaker(state: DebateState, settings: StandardMadSettings) -> Next:
 
 
 builder = Debate("standard_mad", StandardMadSettings, pool_needs)
+builder.add_plan()
 builder.add_node("retrieve", retrieve_node(required=True))
 builder.add_node("review_evidence", human_review_node("evidence"))
 builder.add_node("argue", respond_node("standard_mad/argue"))
@@ -60,8 +67,7 @@ builder.add_node("compare_answers", compare_texts_node())
 builder.add_node("judge", judge_node())
 builder.add_conditional_edges(START, search, ["retrieve", "argue"])
 builder.add_edge("retrieve", "review_evidence")
-builder.add_round(next_speaker, ["argue"], after="review_evidence")
+builder.add_round(next_speaker, ["argue"], after="review_evidence", last="compare_answers", then=["judge"])
 builder.add_edge("argue", "compare_answers")
-builder.add_conditional_edges("compare_answers", next_speaker, ["argue", "judge"])
 builder.add_verdict("judge", on_question="judge")
-graph = builder.compile(name="Standard MAD")
+graph: CompiledDebate[StandardMadSettings | StandardMadContext] = builder.compile(name="Standard MAD")

@@ -8,7 +8,10 @@ drop the sentences whose quotes or figures cannot be confirmed
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
 from moot.nodes import (
     DebateGraph,
     ReaderInput,
@@ -17,6 +20,9 @@ from moot.nodes import (
     keep_supported_node,
     read_debate_node,
 )
+
+if TYPE_CHECKING:
+    from moot.graphs.contexts import SummariseForReadersContext
 
 
 class ReaderSettings(Settings):
@@ -33,4 +39,6 @@ builder.add_node("keep_what_rests", keep_supported_node())
 builder.add_edge(START, "read_debate")
 builder.add_edge("read_debate", "keep_what_rests")
 builder.add_edge("keep_what_rests", END)
-graph = builder.compile(name="Summarise for readers")
+graph: CompiledStateGraph[ReaderState, ReaderSettings | SummariseForReadersContext, ReaderInput, ReaderState] = (
+    builder.compile(name="Summarise for readers")
+)

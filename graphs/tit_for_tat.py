@@ -11,11 +11,12 @@ a preferred answer is the verdict; if there is none, the judge decides from the 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from moot.nodes import (
     SHARED_ROLES,
     Agent,
+    CompiledDebate,
     Debate,
     DebaterState,
     DebateState,
@@ -35,6 +36,9 @@ from moot.nodes import (
 )
 from pydantic import Field
 
+if TYPE_CHECKING:
+    from moot.graphs.contexts import TitForTatContext
+
 SIDES = ("affirmative", "negative")
 DEBATERS = tuple(Agent(name=side) for side in SIDES)
 STANCES = {
@@ -51,7 +55,7 @@ class TitForTatSettings(Settings):
     debaters: Annotated[tuple[Agent, ...], fixed_speakers(*SIDES)] = Field(
         default=DEBATERS, min_length=2, max_length=2, description="The two debaters, the affirmative one first."
     )
-    max_rounds: int = Field(default=3, ge=1, le=20, description="Maximum number of rounds (T).")
+    max_rounds: int = Field(default=3, ge=1, le=20, description="Maximum number of rounds.")
     ask_person: tuple[Literal["remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:
@@ -98,4 +102,4 @@ builder.add_edge("argue", "compare_answers")
 builder.add_conditional_edges("compare_answers", after_argument, ["argue", "moderate", "judge"])
 builder.add_conditional_edges("moderate", go_on, ["argue", "judge"])
 builder.add_verdict("judge", on_question="judge")
-graph = builder.compile(name="Tit for tat")
+graph: CompiledDebate[TitForTatSettings | TitForTatContext] = builder.compile(name="Tit for tat")

@@ -1,11 +1,13 @@
 """Tool-MAD with the stability score (Jeong et al., second version).
 
+with the setting `plan`: a planner writes queries, and all debaters search for them and for the claim in round 1
 repeat, for every debater at the same time:
     formulate a query (from the second round on, also from the others' last answers) and retrieve evidence
     respond from the evidence, the debater's own last answer and the others' last answers
     score the response: faithfulness and answer relevance
 until all debaters give the same answer and every score reaches its threshold, or the rounds are used up
 if the rounds end without such an agreement, the judge decides from the whole debate and each debater's mean scores
+with the setting `open_continues`: if all answer that the evidence settles nothing, search on until nothing new is found
 
 The scores are needed only after an agreement and by the judge. So the answers of a round without an agreement are not
 scored at once. They are scored together with the answers of the next agreement, or before the judge decides.
@@ -13,9 +15,10 @@ scored at once. They are scored together with the answers of the next agreement,
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from moot.nodes import (
+    CompiledDebate,
     Debate,
     DebaterSettings,
     DebateState,
@@ -27,6 +30,7 @@ from moot.nodes import (
     answer_relevance_node,
     answers_of,
     average_scores_node,
+    by_preset,
     compare_node,
     debater_graph,
     debaters_needs,
@@ -35,10 +39,14 @@ from moot.nodes import (
     judge_node,
     needs_evidence,
     no_round_left,
+    searches_on,
     send_to_scoring,
     to_debaters,
 )
 from pydantic import Field
+
+if TYPE_CHECKING:
+    from moot.graphs.contexts import ToolMadContext
 
 # --- settings -------------------------------------------------------------------------------------------------------
 
@@ -55,8 +63,9 @@ class ToolMadSettings(DebaterSettings, RelevanceSettings):
         le=1,
         description="Minimum answer relevance of a stable answer. Another `embedder` needs another threshold.",
     )
-    scoring: Literal["on", "all_rounds", "consensus_only"] = Field(
-        default="on",
+    scoring: Literal["on", "all_rounds", "consensus_only"] = by_preset(
+        paper="on",
+        practical="consensus_only",
         description="on: a consensus needs scores that reach their thresholds, and the judge reads the scores. Without "
         "scores: all_rounds holds all rounds, then the judge decides; consensus_only ends at the first consensus.",
     )
@@ -84,7 +93,11 @@ def consensus(state: DebateState, settings: ToolMadSettings) -> Next:
     - ``on``: to the scoring after an agreement or the last round, else to the next round.
     - ``consensus_only``: to the end after an agreement, to the judge after the last round, else to the next round.
     - ``all_rounds``: to the judge after the last round, else to the next round.
+
+    An agreement that the evidence settles nothing leads to the next round if `searches_on` says so.
     """
+    if searches_on(state, settings):
+        return to_debaters(state, settings)
     agreed = agreed_answer(state["votes"]) is not None
     if settings.scoring == "consensus_only" and agreed:
         return "agree"
@@ -115,6 +128,7 @@ def stability(state: DebateState, settings: ToolMadSettings) -> Next:
 # --- the graph ------------------------------------------------------------------------------------------------------
 
 builder = Debate("tool_mad", ToolMadSettings, needs)
+builder.add_plan()
 builder.add_node("debater", debater_graph(ToolMadSettings))
 builder.add_node("compare_answers", compare_node(finds=lambda s: "every_round" if s.scoring == "all_rounds" else None))
 builder.add_node("faithfulness", faithfulness_node())
@@ -130,4 +144,4 @@ builder.add_edge("answer_relevance", "average_scores")
 builder.add_conditional_edges("average_scores", stability, ["debater", "agree", "judge"])
 builder.add_verdict("agree")
 builder.add_verdict("judge", on_question="judge")
-graph = builder.compile(name="Tool-MAD")
+graph: CompiledDebate[ToolMadSettings | ToolMadContext] = builder.compile(name="Tool-MAD")

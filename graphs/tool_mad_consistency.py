@@ -11,9 +11,10 @@ if the rounds are used up without an agreement:
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from moot.nodes import (
+    CompiledDebate,
     Debate,
     DebaterSettings,
     DebateState,
@@ -27,11 +28,15 @@ from moot.nodes import (
     end_agreed_node,
     judge_node,
     no_round_left,
+    searches_on,
     send_to_scoring,
     similarity_node,
     to_debaters,
 )
 from pydantic import Field
+
+if TYPE_CHECKING:
+    from moot.graphs.contexts import ToolMadConsistencyContext
 
 
 class ConsistencySettings(DebaterSettings):
@@ -49,11 +54,13 @@ class ConsistencySettings(DebaterSettings):
 
 
 def consensus(state: DebateState, settings: ConsistencySettings) -> Next:
-    """Routes to the end after a consensus.
+    """Routes to the end after a consensus, unless it leaves the claim open and the debate `searches_on`.
 
     Otherwise, it routes to the next round. But if the rounds or the budget are used up, it routes to the scoring or,
     with the setting ``scoring`` off, to the judge.
     """
+    if searches_on(state, settings):
+        return to_debaters(state, settings)
     if agreed_answer(state["votes"]) is not None:
         return "agree"
     if not no_round_left(state, settings):
@@ -67,6 +74,7 @@ def to_scoring(state: DebateState) -> Next:
 
 
 builder = Debate("tool_mad_consistency", ConsistencySettings, lambda settings: debaters_needs(settings, "judge"))
+builder.add_plan()
 builder.add_node("debater", debater_graph(ConsistencySettings))
 builder.add_node("compare_answers", compare_node())
 builder.add_node("choose_similarity", similarity_node())
@@ -82,4 +90,4 @@ builder.add_edge("consistency", "average_scores")
 builder.add_edge("average_scores", "judge")
 builder.add_verdict("agree")
 builder.add_verdict("judge", on_question="judge")
-graph = builder.compile(name="Tool-MAD (consistency)")
+graph: CompiledDebate[ConsistencySettings | ToolMadConsistencyContext] = builder.compile(name="Tool-MAD (consistency)")

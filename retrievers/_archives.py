@@ -64,6 +64,11 @@ def website_of(url: str) -> str:
     return host_of(page_of(url)).removeprefix("www.")
 
 
+def is_url(text: str) -> bool:
+    """Whether a text begins with http:// or https://."""
+    return bool(re.match(r"https?://", text, re.IGNORECASE))
+
+
 def host_of(url: str) -> str:
     """The host of a web address; empty for an invalid address."""
     try:

@@ -35,8 +35,8 @@ RECENT = 1.0
 """Seconds for which the state of a corpus is cached, because each lookup of the state blocks and so needs a thread."""
 _states: dict[tuple[str | None, ...], tuple[float, str]] = {}
 """The time of the last lookup and the state of each corpus, by `_state_key`."""
-FETCHED = {"fetched", "sha256"}
-"""Fields about how a passage was fetched. They are not part of its content."""
+ABOUT_READING = {"fetched", "sha256", "note"}
+"""Fields about how a passage was fetched and read. They are not part of its content."""
 PAGE = 5000
 """The number of passages that are read at once. Chroma cannot return tens of thousands at once."""
 
@@ -127,10 +127,15 @@ def check_encoder(manifest: Manifest, encoder: str) -> None:
         )
 
 
+def has_vectors(name: str) -> bool:
+    """Whether a corpus can be searched by meaning; true if it does not exist; blocking."""
+    manifest = None if name in DEMO_CORPORA else read_manifest(name)
+    return manifest is None or manifest.encoder != NO_ENCODER
+
+
 def check_vectors(name: str) -> None:
     """Raises an error for a corpus without vectors, before an encoder is opened for it; blocking."""
-    manifest = None if name in DEMO_CORPORA else read_manifest(name)
-    if manifest is not None and manifest.encoder == NO_ENCODER:
+    if not has_vectors(name):
         raise _no_vectors_error(name)
 
 
@@ -375,7 +380,7 @@ def digest_of(passages: Iterable[Passage]) -> str:
     """The sum of passages' digests modulo 2^128 (AdHash: Bellare and Micciancio, 1997); their order does not matter."""
     total = 0
     for passage in passages:
-        own = hashlib.blake2b(passage.model_dump_json(exclude=FETCHED).encode(), digest_size=16)
+        own = hashlib.blake2b(passage.model_dump_json(exclude=ABOUT_READING).encode(), digest_size=16)
         total = (total + int.from_bytes(own.digest())) % 2**128
     return f"{total:032x}"
 

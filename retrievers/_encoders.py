@@ -36,8 +36,8 @@ from moot.core.limiter import limiter, with_retries
 from moot.core.ollama import ollama_client
 from moot.core.refusals import explain
 from moot.retrievers._evidence import Evidence, encoded_text
+from moot.retrievers._langchain_source import ObjectName, identity_of, import_object
 from moot.retrievers._local_models import OR_ENDPOINT, check_hub, default_encoder_folder, load_one_at_a_time
-from moot.retrievers._recorded import check_record, recorded_vectors
 
 logger = logging.getLogger(__name__)
 
@@ -103,21 +103,24 @@ async def open_encoder(name: str = DEFAULT_ENCODER, limits: Limits = DEFAULT_LIM
 
     Args:
         name: ``all-MiniLM-L6-v2`` (offline if its package is installed); ``openai:NAME`` for an embedding model of an
-            OpenAI-compatible endpoint (likewise for the other `PROVIDERS`); ``recorded:demo`` for the vectors of `moot
-            demo`; any other value is the name or folder of a sentence-transformers model.
+            OpenAI-compatible endpoint (likewise for the other `PROVIDERS`); ``langchain:MODULE:ATTRIBUTE`` for your own
+            embedding model of LangChain; any other value is the name or folder of a sentence-transformers model.
         limits: limits of the endpoint, if the model is behind one.
 
     Raises:
         UserError: the encoder is unknown, its package or key is missing, or its endpoint's address or key is invalid.
             Or this process is a server, and it does not list the model (`check_embedder`).
     """
+    if isinstance(name, ObjectName):
+        return await _own_encoder(name, name.held, identity_of(name.held), limits)
     check_embedder(name)
     provider, colon, model = name.partition(":")
+    if provider == "langchain":
+        kinds = (imported("langchain_core.embeddings").Embeddings,)
+        held = await asyncio.to_thread(import_object, model, kinds, "encoder", "embedding model (Embeddings)")
+        return await _own_encoder(name, held, "", limits)
     if colon and provider in PROVIDERS:
         return await _open_endpoint_encoder(provider, model, limits)
-    if colon and provider == "recorded":
-        check_record(model)
-        return RecordedEncoder()
     return await create_once_in_thread(("encoder", name), lambda: load_sentence_encoder(name))
 
 
@@ -387,6 +390,8 @@ class TextsTooLong(UserError):  # noqa: N818 - named by what it reports
 class EndpointEncoder(VectorCache):
     """An embedding model behind an OpenAI-compatible endpoint."""
 
+    _identity = ""  # of an object that a program passed, in keys of the store
+
     def __init__(self, name: str, model: str, endpoint: Endpoint, client: Any, limits: Limits) -> None:
         super().__init__()
         self.name = name
@@ -401,7 +406,7 @@ class EndpointEncoder(VectorCache):
         if (cache := embeddings.get()) is None:
             vectors = await self._cached_or_requested(texts)
         else:
-            parts = {"endpoint": without_user(self._endpoint.base_url), "model": self.name}
+            parts = {"endpoint": self._identity or without_user(self._endpoint.base_url), "model": self.name}
             vectors = await cache.embed(parts, texts, self._cached_or_requested)
         if len({*map(len, vectors)}) > 1:
             raise WorldError(
@@ -482,14 +487,16 @@ class OllamaEncoder(EndpointEncoder):
         return found
 
 
-class RecordedEncoder(VectorCache):
-    """The recorded vectors of `moot demo` as a text encoder."""
+class LangChainEncoder(EndpointEncoder):
+    """An embedding model of LangChain, whose ``aembed_documents`` gets all texts, queries too."""
 
-    name = "recorded:demo"
+    def __init__(self, name: str, held: Any, identity: str, limits: Limits) -> None:
+        super().__init__(name, name, Endpoint(name, "", api="the model's"), held, limits)
+        self._identity = identity
 
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One unit vector for each text, in order; UserError if one is not recorded."""
-        return unit_vectors(recorded_vectors(texts))
+    async def _vectors_of(self, texts: list[str]) -> Sequence[Sequence[float]]:
+        found: Sequence[Sequence[float]] = await self._client.aembed_documents(texts)
+        return found
 
 
 async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> EndpointEncoder:
@@ -504,6 +511,13 @@ async def _open_endpoint_encoder(provider: str, model: str, limits: Limits) -> E
         return EndpointEncoder(name, model, endpoint, client, limits)
 
     return await create_once(("embeddings", endpoint, model, limits), make)
+
+
+async def _own_encoder(name: str, held: Any, identity: str, limits: Limits) -> LangChainEncoder:
+    async def make() -> LangChainEncoder:
+        return LangChainEncoder(name, held, identity, limits)
+
+    return await create_once(("embeddings", name, identity, limits), make)
 
 
 def unit_vectors(vectors: Sequence[Any]) -> list[Vector]:

@@ -61,14 +61,22 @@ class Evidence(TypedDict):
     """A piece of evidence. ``id`` is stable: it depends only on the source and the text.
 
     ``published`` comes from the source; in a debate, it is a date in ISO form (a year, a month or a day) if it could be
-    parsed. ``page`` and ``heading`` give the place in a document. For a web page that a user named, ``fetched`` is the
-    time of the fetch in ISO form (UTC), and ``sha256`` is the hash of the page's bytes. ``also`` lists other places
+    parsed. ``page`` and ``heading`` give the place in a document. For a web page that a user named, or that was read
+    because a search found it (`read_pages`), ``fetched`` is the time of the fetch in ISO form (UTC), and ``sha256`` is
+    the hash of the page's bytes; ``publisher`` is the name that the page gives to its website, and ``archived`` is the
+    address of its copy in the Wayback Machine. ``snippet`` is true if the page was to be read, but could not be: the
+    text is then the search engine's snippet. ``open_copy`` is the address of the whole text of a work, whose abstract
+    is the text. ``note`` says how its document was read, such as what was left out.
+    ``also`` lists other places
     where the same text was found. ``shown`` exists if the text is too long to be shown in full. It has the parts that
     were shown to any agent, in order, as pairs of a start and an end (exclusive) in code points. ``summary_of`` holds
     the original text if a model wrote ``text`` as its summary. ``truncated`` exists only in documents of moot 0.1,
     which cut texts off. In a trial, ``pool`` is the first pool with the piece, ``status`` is its standing, and
-    ``weight`` is its admissibility: ``relevance`` x ``credibility``, all from 0 to 1. ``struck`` is true if a person
-    struck the piece; then the piece is no longer shown to any agent.
+    ``weight`` is its admissibility: ``relevance`` x ``credibility``, all from 0 to 1. ``retracted`` exists for a
+    scholarly work that was retracted: it is the address of the notice or of the record that says so, or "its title".
+    ``site_label`` is the user's label for the site. ``claim_page`` is true if the piece is from the page or the
+    site on which the claim appeared. ``fact_check`` is true for a verdict that others have published. ``struck`` is
+    true if a person struck the piece; then the piece is no longer shown to any agent.
     """
 
     id: str
@@ -81,6 +89,11 @@ class Evidence(TypedDict):
     heading: NotRequired[str]
     fetched: NotRequired[str]
     sha256: NotRequired[str]
+    note: NotRequired[str]
+    publisher: NotRequired[str]
+    archived: NotRequired[str]
+    snippet: NotRequired[bool]
+    open_copy: NotRequired[str]
     also: NotRequired[list[Origin]]
     shown: NotRequired[list[list[int]]]
     truncated: NotRequired[bool]
@@ -90,6 +103,10 @@ class Evidence(TypedDict):
     relevance: NotRequired[float]
     credibility: NotRequired[float]
     weight: NotRequired[float]
+    retracted: NotRequired[str]
+    site_label: NotRequired[str]
+    claim_page: NotRequired[bool]
+    fact_check: NotRequired[bool]
     struck: NotRequired[bool]
     retrievals: list[Retrieval]
 
@@ -150,10 +167,14 @@ def make_evidence(
     heading: str | None = None,
     fetched: str | None = None,
     sha256: str | None = None,
+    retracted: str | None = None,
+    fact_check: bool = False,
+    open_copy: str | None = None,
+    note: str | None = None,
 ) -> Evidence:
     """Creates a piece of evidence from a source's result or a user's text, and cleans its texts.
 
-    The fields from ``url`` to ``sha256`` are left out if they are empty. An empty title becomes ``(no title)``.
+    The fields from ``url`` to ``note`` are left out if they are empty. An empty title becomes ``(no title)``.
 
     Args:
         text: its text.
@@ -168,6 +189,10 @@ def make_evidence(
         heading: the heading above it in a document.
         fetched: the time at which its web page was fetched, in ISO form.
         sha256: the hash of the web page's bytes, in hexadecimal.
+        retracted: the address of the notice or of the record that says that the work was retracted.
+        fact_check: whether the text is a verdict that others have published.
+        open_copy: the address of the whole text of a work, whose abstract is the text.
+        note: how its document was read, such as what was left out; no model sees it.
 
     Returns:
         The piece, with one retrieval.
@@ -192,6 +217,14 @@ def make_evidence(
         piece["fetched"] = fetched
     if sha256:
         piece["sha256"] = sha256
+    if retracted and (retracted := clean(retracted)):
+        piece["retracted"] = retracted
+    if fact_check:
+        piece["fact_check"] = True
+    if open_copy and (open_copy := clean(open_copy)):
+        piece["open_copy"] = open_copy
+    if note and (note := clean(note)):
+        piece["note"] = note
     return piece
 
 
@@ -263,6 +296,10 @@ def _merge_ruling(known: Evidence, new: Evidence) -> Evidence:
         merged["pool"] = new["pool"]
     if "status" in new:
         merged["status"] = max(known.get("status", new["status"]), new["status"], key=STANDINGS.index)
+    if "retracted" in new:
+        merged.setdefault("retracted", new["retracted"])
+    if "archived" in new:
+        merged["archived"] = new["archived"]
     if new.get("struck"):
         merged["struck"] = True
     return merged

@@ -142,13 +142,14 @@ def _end_of_fitting(text: str, spans: Iterable[Span], most: int) -> int:
 def ranks_by_words(query: str, texts: Sequence[str]) -> list[int]:
     """Each text's rank (1 is best, ties keep their order) by BM25 (Robertson and Zaragoza, 2009) over word stems."""
     words = set(_stems(query))
-    counts = [Counter(_stems(text)) for text in texts]
-    lengths = [count.total() for count in counts]
+    stems = [*map(_stems, texts)]
+    counts = [Counter(filter(words.__contains__, found)) for found in stems]
+    lengths = [*map(len, stems)]
     mean = sum(lengths) / max(1, len(lengths)) or 1.0
     frequencies = {word: sum(word in count for count in counts) for word in words}
     weights = {word: math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for word, n in frequencies.items()}
     scores = [
-        sum(weights[w] * tf[w] * (K1 + 1) / (tf[w] + K1 * (1 - B + B * length / mean)) for w in sorted(words & {*tf}))
+        sum(weights[w] * tf[w] * (K1 + 1) / (tf[w] + K1 * (1 - B + B * length / mean)) for w in sorted(tf))
         for tf, length in zip(counts, lengths, strict=True)
     ]
     best = sorted(range(len(texts)), key=lambda i: -round(scores[i], 9))

@@ -20,7 +20,7 @@ from moot.retrievers._documents.charsets import charset_in_name, decode
 from moot.retrievers._documents.children import read_documents, unreadable
 from moot.retrievers._documents.fetch import fetch
 from moot.retrievers._documents.parse import LARGEST_DOCUMENT, Kind, kind_of
-from moot.retrievers._documents.parsed import ParsedDocument, Part, UnreadableDocument
+from moot.retrievers._documents.parsed import ParsedDocument, Part, UnreadableDocument, note_of
 from moot.retrievers._evidence import clean
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -49,6 +49,7 @@ class Passage(BaseModel):
     heading: str | None = None
     fetched: str | None = None
     sha256: str | None = None
+    note: str | None = None
 
     @field_validator("text")
     @classmethod
@@ -106,11 +107,8 @@ def read_passages(
                 found = next(documents)
                 if isinstance(found, UnreadableDocument):
                     raise unreadable(name, found)
-                if found["empty_pages"]:
-                    empty = f"{found['empty_pages']:,} of its {found['pages']:,} pages"
-                    noted(f"{name}: {empty} contain no text (they are empty or pictures).")
-                if found["note"]:
-                    noted(f"{name}: {found['note']}.")
+                if note := note_of(found):
+                    noted(f"{name}: {note}.")
                 yield from _passages_of(found, name)
             else:
                 yield from READERS[file.suffix.lower()](file, name)
@@ -123,10 +121,15 @@ def read_passages(
             refused(problem)
 
 
-def read_page(url: str) -> list[Passage]:
-    """Fetches a page or file from the web (`fetch`), and returns its passages; blocking."""
+def read_page(url: str, noted: Callable[[str], None] = lambda note: None) -> list[Passage]:
+    """Fetches a page or file from the web (`fetch`), and returns its passages, as `read_passages`; blocking."""
     fetched = fetch(url)
     host = host_of(page_of(fetched.from_url)) or url
+    stored = fetched.text.name
+    try:
+        passages = list(read_passages(fetched.text, noted=lambda note: noted(note.replace(stored, url, 1))))
+    except UserError as error:  # a person knows the address, not the name of the stored file
+        raise UserError(error.detail.replace(stored, url, 1), kind=error.kind) from error
     return [
         passage.model_copy(
             update={
@@ -140,7 +143,7 @@ def read_page(url: str) -> list[Passage]:
                 "document": url,
             }
         )
-        for passage in read_passages(fetched.text)
+        for passage in passages
     ]
 
 
@@ -193,7 +196,7 @@ def _passages_of(found: ParsedDocument, name: str) -> Iterator[Passage]:
     """The passages of a document; parts longer than `LONGEST_PARAGRAPH` are split."""
     title = found["title"] or Path(name).stem
     for number, part in enumerate(_sections(found["parts"]), start=1):
-        texts = [text.strip() for text in _split(part["text"]) if clean(text)]
+        texts = [text.strip() for text in split_paragraph(part["text"]) if clean(text)]
         id = f"{name}#page={part['page']}" if part["page"] else f"{name}#{number}"
         heading = part["heading"]
         for i, text in enumerate(texts, start=1):
@@ -207,6 +210,7 @@ def _passages_of(found: ParsedDocument, name: str) -> Iterator[Passage]:
                 published=found["published"] or None,
                 page=str(part["page"]) if part["page"] else None,
                 heading=heading or None,
+                note=note_of(found) or None,
             )
 
 
@@ -266,7 +270,7 @@ def _read_text(file: Path, name: str) -> Iterator[Passage]:
         if heading:
             title = heading.group(1).strip()
             block = block.strip()[heading.end() :]
-        parts = [part for part in _split(block.strip()) if clean(part)]
+        parts = [part for part in split_paragraph(block.strip()) if clean(part)]
         for i, part in enumerate(parts, start=1):
             id = f"{name}#{number}" if len(parts) == 1 else f"{name}#{number}.{i}"
             yield _passage(name, id=id, title=title, text=part, source=name)
@@ -285,7 +289,7 @@ def read_text_file(file: Path, name: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _split(block: str) -> list[str]:
+def split_paragraph(block: str) -> list[str]:
     """Splits a paragraph that is longer than `LONGEST_PARAGRAPH`, if possible after a line, a sentence or a word."""
     if len(block) <= LONGEST_PARAGRAPH:
         return [block]

@@ -176,7 +176,7 @@ def metadata_of(passage: Passage) -> dict[str, str]:
     """The fields of a passage that have a value, except its id and text."""
     fields = {"title": clean(passage.title), "url": passage.url, "published": passage.published}
     fields |= {"page": passage.page, "heading": clean(passage.heading or "")}
-    fields |= {"fetched": passage.fetched, "sha256": passage.sha256}
+    fields |= {"fetched": passage.fetched, "sha256": passage.sha256, "note": clean(passage.note or "")}
     # Chroma rejects empty metadata, so there is always a source.
     return {"source": clean(passage.source) or "(no source)"} | {k: v for k, v in fields.items() if v}
 

@@ -1,4 +1,4 @@
-"""Searches LangChain retrievers and vector stores of the user, and imports LangChain objects by module and attribute.
+"""Searches LangChain retrievers, vector stores and search tools of the user, and imports LangChain objects by name.
 
 ``langchain:shop.search:store`` is the object ``store`` of the module ``shop.search``. Python looks for the module among
 the installed packages, and then in the current directory. A server opens only the objects that
@@ -8,40 +8,101 @@ the installed packages, and then in the current directory. A server opens only t
 from __future__ import annotations
 
 import asyncio
-import math
+import hashlib
+import inspect
 import os
 import sys
+import weakref
 from collections.abc import Iterable
-from datetime import date
 from operator import attrgetter
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
+from uuid import uuid4
 
 from moot.core.callers import check_listed_object
 from moot.core.endpoint import DEFAULT_LIMITS, Limits
-from moot.core.errors import MootError, UserError, WorldError
+from moot.core.errors import UserError
 from moot.core.lazy import imported
-from moot.core.redaction import redact
-from moot.retrievers._evidence import Evidence, clean, make_evidence, merge_evidence
+from moot.retrievers._evidence import Evidence, merge_evidence
+from moot.retrievers._results import COUNTS, MOST, ToolSource, piece_of, tool_arguments
+from moot.retrievers._user_source import UserSource, short_error
 
 SEARCHES = ("asimilarity_search_with_relevance_scores", "asimilarity_search_with_score")
 """Search methods of a vector store, in order of preference; many stores do not implement the first."""
 
 
-async def open_langchain(given: str, limits: Limits = DEFAULT_LIMITS) -> LangChainRetriever:
-    """Opens the retriever or vector store ``module:attribute``, which a server must list, as a source."""
-    kinds = (
+class ObjectName(str):
+    """The name of an object, which holds the object; it is equal to the same name as a plain text."""
+
+    held: Any = None
+
+
+_own: dict[int, tuple[weakref.ref[Any], str]] = {}
+"""By its address in memory: an object that cannot be described, and what stands for it in keys of the store."""
+
+
+def identity_of(held: Any) -> str:
+    """What stands for an object in the store's keys: a digest of all its options, else a text for this object alone."""
+    described = imported("langchain_core.load").dumps(held) if getattr(held, "is_lc_serializable", bool)() else ""
+    if described and '"not_implemented"' not in described:
+        return hashlib.sha256(described.encode()).hexdigest()
+    # LangChain cannot write down all options, so an object that looks equal may reply differently.
+    found = _own.get(id(held))
+    if found is None or found[0]() is not held:
+        _own[id(held)] = found = weakref.ref(held), uuid4().hex
+        weakref.finalize(held, _own.pop, id(held), None)
+    return found[1]
+
+
+@runtime_checkable
+class _WithResults(Protocol):
+    def results(self, query: str) -> Any: ...
+
+
+@runtime_checkable
+class _WithLoad(Protocol):
+    def load(self, query: str) -> Any: ...
+
+
+@runtime_checkable
+class _WithDocuments(Protocol):
+    def download_documents(self, query: str) -> Any: ...
+
+
+WRAPPERS = (_WithResults, _WithLoad, _WithDocuments)
+"""LangChain's wrappers of search APIs, which have no common class."""
+SEARCHABLE = "LangChain retriever, vector store, search tool or search wrapper"
+
+
+def searchable_kinds() -> tuple[type, ...]:
+    """The kinds of objects that can be sources; `WRAPPERS` are protocols."""
+    return (
         imported("langchain_core.retrievers").BaseRetriever,
         imported("langchain_core.vectorstores").VectorStore,
+        imported("langchain_core.tools").BaseTool,
+        *WRAPPERS,
     )
+
+
+async def open_langchain(given: str, limits: Limits = DEFAULT_LIMITS) -> UserSource:
+    """Opens the object ``module:attribute``, which a server must list, as a source."""
     check_listed_object(given, "retriever")
-    found = await asyncio.to_thread(import_object, given, kinds, "retriever", "retriever or vector store")
-    return LangChainRetriever(f"langchain:{given}", found, limits)
+    found = await asyncio.to_thread(import_object, given, searchable_kinds(), "retriever", SEARCHABLE)
+    return source_of(f"langchain:{given}", found, limits)
+
+
+def source_of(name: str, found: Any, limits: Limits = DEFAULT_LIMITS) -> UserSource:
+    """An object of one of the `searchable_kinds` as a source."""
+    if isinstance(found, searchable_kinds()[:2]):
+        return LangChainRetriever(name, found, limits)
+    if isinstance(found, imported("langchain_core.tools").BaseTool):
+        return LangChainTool(name, found, limits)
+    return LangChainWrapper(name, found, limits)
 
 
 def import_object(given: str, kinds: tuple[type, ...], noun: str, wanted: str) -> Any:
     """Imports the LangChain object ``module:attribute``, which must be of one of the kinds; blocking.
 
-    Errors call the object ``noun`` (``retriever`` or ``model``), and what it should be ``wanted``.
+    Errors call the object ``noun`` (``retriever``, ``model`` or ``encoder``), and what it should be ``wanted``.
     """
 
     def failure(why: str, advice: str) -> UserError:
@@ -56,46 +117,10 @@ def import_object(given: str, kinds: tuple[type, ...], noun: str, wanted: str) -
         why = f"cannot be opened ({short_error(error)})"
         advice = "Check the names of the module and the attribute, and that the module works"
         raise failure(why, advice) from error
-    if not isinstance(found, kinds):
-        why = f"is of the type {type(found).__name__}, not a LangChain {wanted}"
+    if isinstance(found, type) or not isinstance(found, kinds):
+        why = f"is of the type {type(found).__name__}, not a {wanted}"
         raise failure(why, "If it is a factory, call it in the module, and name the result")
     return found
-
-
-def short_error(error: BaseException) -> str:
-    """An exception's type and message, without keys, in at most 200 characters."""
-    return redact(f"{type(error).__name__}: {clean(str(error))}".removesuffix(": ")[:2000])[:200]
-
-
-class UserSource:
-    """The base class of sources that run code from outside moot; ``limits.timeout`` are the seconds of a search."""
-
-    def __init__(self, name: str, searcher: Any, limits: Limits = DEFAULT_LIMITS) -> None:
-        self.name = name
-        self._searcher = searcher
-        self._limits = limits
-
-    async def search(self, query: str, k: int) -> list[Evidence]:
-        """The pieces with text among the first ``k`` results; none for a blank query."""
-        query = clean(query)
-        if not query:
-            return []
-        try:
-            async with asyncio.timeout(self._limits.timeout):
-                pieces = await self._pieces(query, k)
-        except MootError:
-            raise
-        except TimeoutError as error:
-            text = f"{self.name} did not answer in time. Try again, or raise the setting `timeout`."
-            raise WorldError(text, kind="timeout", retryable=True) from error
-        except (Exception, SystemExit) as error:
-            text = f"{self.name} failed ({short_error(error)}). Test it on its own."
-            raise WorldError(text, kind="search_failed") from error
-        return [piece for piece in pieces if piece["text"]]
-
-    async def _pieces(self, query: str, k: int) -> list[Evidence]:
-        """The first ``k`` results as pieces; each subclass implements this."""
-        raise NotImplementedError
 
 
 class LangChainRetriever(UserSource):
@@ -116,6 +141,33 @@ class LangChainRetriever(UserSource):
         return [(document, None) for document in await self._searcher.asimilarity_search(query, k=k)]
 
 
+class LangChainTool(ToolSource):
+    """A LangChain tool that takes a query as a source."""
+
+    async def _answer(self, query: str, k: int) -> Any:
+        # A tool that handles its errors would return them as if they were results.
+        tool = self._searcher.model_copy(update={"handle_tool_error": False, "handle_validation_error": False})
+        schema = tool.tool_call_schema
+        schema = schema if isinstance(schema, dict) else schema.model_json_schema()
+        arguments = tool_arguments(self.name, schema, query, k, {})
+        if tool.response_format == "content":
+            return await tool.ainvoke(arguments)
+        message = await tool.ainvoke({"type": "tool_call", "name": tool.name, "id": "search", "args": arguments})
+        return message.artifact if message.artifact is not None else message.content
+
+
+class LangChainWrapper(ToolSource):
+    """One of LangChain's wrappers of search APIs as a source; it searches in a thread."""
+
+    async def _answer(self, query: str, k: int) -> Any:
+        found = self._searcher
+        method = next(
+            getattr(found, name) for name in ("results", "load", "download_documents") if hasattr(found, name)
+        )
+        takes = [*inspect.signature(method).parameters][1:2]
+        return await asyncio.to_thread(method, query, **{name: min(k, MOST) for name in takes if name in COUNTS})
+
+
 def from_documents(documents: Iterable[Any], query: str = "", retriever: str = "documents") -> list[Evidence]:
     """Converts LangChain documents, for example results of your own graph, to evidence.
 
@@ -131,19 +183,3 @@ def from_documents(documents: Iterable[Any], query: str = "", retriever: str = "
     """
     pieces = [piece_of(document, query, None, retriever) for document in documents]
     return merge_evidence((), [piece for piece in pieces if piece["text"]])
-
-
-def piece_of(document: Any, query: str, score: float | None, retriever: str) -> Evidence:
-    """Converts a LangChain document to a piece of evidence; metadata of unsuitable types are ignored."""
-    about = {name: value for name, value in document.metadata.items() if isinstance(value, str)}
-    dates = (document.metadata.get(name) for name in ("published", "date"))
-    return make_evidence(
-        text=document.page_content,
-        title=about.get("title", ""),
-        source=about.get("source") or retriever,
-        url=about.get("url"),
-        published=next((str(day) for day in dates if isinstance(day, str | int | date) and day), None),
-        query=query,
-        score=float(score) if score is not None and math.isfinite(score) else None,
-        retriever=retriever,
-    )

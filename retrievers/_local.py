@@ -25,8 +25,8 @@ from moot.retrievers._evidence import Evidence, clean, encoded_text, make_eviden
 from moot.retrievers._filling import chroma_errors, damaged
 
 T = TypeVar("T")
-Row = tuple[str, str, str, str, str | None, str | None, str | None, str | None, str | None, str | None]
-"""A stored passage: id, title, text, source, url, published, page, heading, fetched, sha256.
+Row = tuple[str, str, str, str, str | None, str | None, str | None, str | None, str | None, str | None, str | None]
+"""A stored passage: id, title, text, source, url, published, page, heading, fetched, sha256, note.
 
 It is a tuple of strings, because the garbage collector does not track such tuples. Otherwise 100,000 passages would
 slow the collector down.
@@ -99,7 +99,7 @@ async def open_rows(corpus: str, state: str) -> list[Row]:
 
     def read() -> list[Row]:
         return [
-            (p.id, p.title, p.text, clean(p.source), p.url, p.published, p.page, p.heading, p.fetched, p.sha256)
+            (p.id, p.title, p.text, clean(p.source), p.url, p.published, p.page, p.heading, p.fetched, p.sha256, p.note)
             for p in all_passages(corpus)
         ]
 
@@ -265,6 +265,7 @@ class ChromaRetriever:
             heading=about.get("heading"),
             fetched=about.get("fetched"),
             sha256=about.get("sha256"),
+            note=about.get("note"),
             query=query,
             score=round(1 - distance, 6),
             retriever=self.name,
@@ -332,7 +333,7 @@ class Bm25Retriever:
 
 def as_evidence(row: Row, query: str, score: float, retriever: str) -> Evidence:
     """A stored passage as a piece of evidence."""
-    _, title, text, source, url, published, page, heading, fetched, sha256 = row
+    _, title, text, source, url, published, page, heading, fetched, sha256, note = row
     return make_evidence(
         text=text,
         title=title,
@@ -343,6 +344,7 @@ def as_evidence(row: Row, query: str, score: float, retriever: str) -> Evidence:
         heading=heading,
         fetched=fetched,
         sha256=sha256,
+        note=note,
         query=query,
         score=round(score, 6),
         retriever=retriever,

@@ -25,8 +25,8 @@ IGNORED_PUNCTUATION = ".,;:!?…'\"()[]“”‘’«»‹›„‚"
 DASHES = "‐‑‒–—―−"
 MOST_TOKENS = 1536
 """Maximum number of shown tokens of a text by default. 99 of 100 abstracts are not longer."""
-WEB_SEARCHES = ("tavily", "serper")
-"""Sources whose pieces come from many websites."""
+WEB_SEARCHES = ("searxng", "ddgs", "tavily", "serper", "brave")
+"""Sources whose pieces come from many websites, in the order in which `web` prefers them."""
 SAME = 0.9
 """Two texts can be the same only if the shorter text has at least this share of the longer text's number of words."""
 
@@ -39,6 +39,7 @@ class Rules:
     max_per_host: int | None = None  # from one website, for `WEB_SEARCHES`; None: any number
     published_before: date | None = None  # see `is_late`; None: no filter
     max_tokens: int = MOST_TOKENS  # of a text that are shown (`count_tokens`)
+    are_sifted: bool = False  # whether results may be left out because of their site
 
 
 def normalise(found: Sequence[Sequence[Evidence]], rules: Rules, retrieved: datetime) -> list[Evidence]:
@@ -172,6 +173,8 @@ def with_origin(piece: Evidence, other: Evidence) -> Evidence:
         joined["also"] = list(reversed(origins.values()))
     if piece["source"] == other["source"] and "published" in other:
         joined.setdefault("published", other["published"])
+    if "retracted" in other:
+        joined.setdefault("retracted", other["retracted"])
     return joined
 
 

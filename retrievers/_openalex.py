@@ -12,7 +12,19 @@ from typing import Any
 from moot.retrievers._web import Source, WebResult, WebRetriever, ask
 from pydantic import BaseModel
 
-FIELDS = "id,doi,display_name,publication_date,abstract_inverted_index"
+FIELDS = "id,doi,display_name,publication_date,abstract_inverted_index,is_retracted,best_oa_location"
+
+
+class Location(BaseModel):
+    """The fields that are read from a place at which everyone can read a work."""
+
+    pdf_url: str | None = None
+    landing_page_url: str | None = None
+
+    @property
+    def address(self) -> str | None:
+        """The address of the text or, if only that is known, of its page."""
+        return self.pdf_url or self.landing_page_url
 
 
 class Work(BaseModel):
@@ -23,6 +35,8 @@ class Work(BaseModel):
     display_name: str | None = None
     publication_date: str | None = None
     abstract_inverted_index: dict[str, list[int]] | None = None
+    is_retracted: bool = False
+    best_oa_location: Location | None = None
 
 
 class Meta(BaseModel):
@@ -73,6 +87,8 @@ class OpenAlexRetriever(WebRetriever):
                 work.doi or work.id,
                 work.doi or work.id,
                 work.publication_date,
+                retracted=work.id if work.is_retracted else None,
+                open_copy=work.best_oa_location.address if work.best_oa_location else None,
             )
             for work in works
         ]

@@ -77,17 +77,23 @@ def _origin_names(piece: Evidence) -> list[str]:
 
 def _origin_name(origin: Origin, id: str) -> str:
     """The name of the origin for one place of publication; the piece's ``id`` replaces a missing title in the name."""
-    url = _page(origin)
+    url = address_of(origin)
     domain = registered_domain(url)
     if not domain and Path(origin["source"]).suffix.lower() in DOCUMENTS:
         return origin["source"]
     if not domain:
         return f"{origin['source']}: {id if origin['title'] == UNTITLED else origin['title']}"
     # In a collection, each page is an origin, and so is each copy of an unknown page.
-    return _document_name(url) if domain in COLLECTIONS or is_copy(url) else domain
+    return document_name(url) if domain in COLLECTIONS or is_copy(url) else domain
 
 
-def _document_name(url: str) -> str:
+def document_of(piece: Evidence) -> str:
+    """The name of the document that a piece is from: its address, its file, or else its source and title."""
+    url = address_of(piece)
+    return document_name(url) if url else _origin_name(piece, piece["id"])
+
+
+def document_name(url: str) -> str:
     """The address of a document, the same for its mobile page, for http and, in Wikipedia, for all its versions."""
     parts = urlsplit(url.partition("#")[0])
     host = re.sub(r"^(www|m|mobile)\.|\.m(?=\.)", "", host_of(url))
@@ -99,7 +105,7 @@ def _document_name(url: str) -> str:
     return f"https://{host}{parts.path}{'?' if parts.query else ''}{parts.query}".rstrip("/")
 
 
-def _page(origin: Origin) -> str:
+def address_of(origin: Origin) -> str:
     """The web address of a place of publication (`page_of`); empty if there is none."""
     source = origin["source"]
     # LangChain's loaders write the address into ``source``.
@@ -145,7 +151,7 @@ def _first_per_source(pieces: Iterable[Evidence], k: int) -> list[Evidence]:
 
 def _near_duplicate_results(pieces: Sequence[Evidence]) -> set[tuple[int, int]]:
     """The pairs (indices) of pieces with web addresses that are near-duplicates."""
-    texts = [piece["text"] if _page(origin_of(piece)) else "" for piece in pieces]
+    texts = [piece["text"] if address_of(origin_of(piece)) else "" for piece in pieces]
     names = [_origin_name(origin_of(piece), piece["id"]) for piece in pieces]
     pairs = combinations(range(len(pieces)), 2)
     # Short texts are compared only with texts of the same origin.

@@ -17,6 +17,10 @@ from pydantic import BaseModel, Field
 Pmid = Annotated[str, Field(pattern=r"^\d+$")]
 
 
+RETRACTED = "Retracted Publication"
+"""The publication type of works that were retracted; the notice itself has the type "Retraction of Publication"."""
+
+
 class SearchResult(BaseModel):
     """The fields that are read from ESearch's result: the papers' ids, or the error."""
 
@@ -39,17 +43,28 @@ class Paper(BaseModel):
     title: str
     abstract: str
     published: str | None
+    retracted: str | None
 
 
 def parse_paper(record: Element) -> Paper:
     """Parses a record of a PubmedArticleSet (https://dtd.nlm.nih.gov/ncbi/pubmed/doc/out/250101/index.html)."""
+    pmid = text_within(record.find(".//PMID"))
+    notice = record.find(".//CommentsCorrections[@RefType='RetractionIn']/PMID")
+    types = {text_within(kind) for kind in record.findall(".//PublicationType")}
+    is_retracted = RETRACTED in types or record.find(".//CommentsCorrections[@RefType='RetractionIn']") is not None
     sections = [(part.get("Label"), text_within(part)) for part in record.findall(".//Abstract/AbstractText")]
     return Paper(
-        pmid=text_within(record.find(".//PMID")),
+        pmid=pmid,
         title=text_within(record.find(".//ArticleTitle")) or text_within(record.find(".//BookTitle")),
         abstract="\n".join(f"{label}: {text}" if label else text for label, text in sections if text),
         published=iso_pub_date(record.find(".//PubDate")),
+        retracted=page_of(text_within(notice) or pmid) if is_retracted else None,
     )
+
+
+def page_of(pmid: str) -> str:
+    """The address of a paper's record."""
+    return f"https://pubmed.ncbi.nlm.nih.gov/{pmid}/"
 
 
 def iso_pub_date(element: Element | None) -> str | None:
@@ -94,8 +109,9 @@ class PubMedRetriever(WebRetriever):
                 paper.abstract,
                 paper.title,
                 f"PubMed {paper.pmid}",
-                f"https://pubmed.ncbi.nlm.nih.gov/{paper.pmid}/",
+                page_of(paper.pmid),
                 paper.published,
+                retracted=paper.retracted,
             )
             for paper in (papers[id] for id in ids if id in papers)
         ]

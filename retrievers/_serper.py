@@ -51,7 +51,9 @@ class SerperRetriever(WebRetriever):
             (403, "", "authentication"),
         ),
     )
+    gives_snippets = True
     needs_key = True
+    reads_operators = True
     longest_query = 2048
     most_results = 100
 

@@ -15,6 +15,7 @@ class Tampering:
     """An attack on a debate."""
 
     change: Callable[[list[Evidence]], list[Evidence]] = list  # takes a source's results, best first
+    sources: tuple[str, ...] = ()  # the sources whose results are changed; empty for all
     liar: str = ""  # the agent that is instructed to lie; empty for none
     instructions: str = ""  # at the end of that agent's instructions
 

@@ -41,6 +41,7 @@ class TavilyRetriever(WebRetriever):
         "TAVILY_API_KEY",
         meanings=((403, "", "quota"), (432, "", "quota"), (433, "", "quota")),
     )
+    gives_snippets = True
     needs_key = True
     longest_query = 400
     most_results = 20
@@ -49,11 +50,13 @@ class TavilyRetriever(WebRetriever):
         """Tavily's results with their scores."""
         # moot assumes that Tavily also finds pages of the day ``end_date``; Tavily's documentation contradicts itself.
         end = self.last_day.isoformat() if self.last_day else None
+        named = self.sites.named()
+        sites = {"include_domains": list(named.only) or None, "exclude_domains": list(named.never) or None}
         client = await self._client()
 
         async def call() -> Reply:
             try:
-                found = await client.search(query, max_results=k, end_date=end, timeout=self.limits.timeout)
+                found = await client.search(query, max_results=k, end_date=end, timeout=self.limits.timeout, **sites)
             except imported("tavily.errors").TimeoutError as error:
                 raise TimeoutError from error
             reply = Reply.model_validate(found)

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sized
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from importlib.metadata import version
 from typing import Any, Literal, TypeVar
 from xml.etree import ElementTree
 
@@ -18,8 +17,10 @@ from moot.core.endpoint import (
     Limits,
     check_address,
     create_once_in_thread,
+    header_text,
     make_client,
     replaying,
+    user_agent,
 )
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.lazy import imported
@@ -27,6 +28,7 @@ from moot.core.limiter import LONGEST_WAIT, limiter, with_retries
 from moot.core.redaction import redact
 from moot.core.refusals import retry_after_seconds
 from moot.retrievers._evidence import Evidence, clean, make_evidence
+from moot.retrievers._sites import ALL_SITES, Sites
 from pydantic import ValidationError
 
 T = TypeVar("T")
@@ -68,10 +70,18 @@ class Source:
     # Special statuses: an HTTP status, a text in lower case in the answer, and the kind of error. The first that
     # applies counts.
     meanings: tuple[tuple[int, str, Kind], ...] = ()
+    # What to do after a refusal with this HTTP status, in a sentence.
+    remedies: tuple[tuple[int, str], ...] = ()
+    # What ``{language}`` stands for in the address
+    language: str = "en"
+
+    def own_address(self) -> str:
+        """The address in the environment; empty if it is not set."""
+        return os.environ.get(self.base_url_variable, "").strip()
 
     def address(self) -> str:
         """The source's address, which only the environment can change, because keys are sent to it."""
-        base_url = os.environ.get(self.base_url_variable, "").strip() or self.base_url
+        base_url = (self.own_address() or self.base_url).replace("{language}", self.language)
         check_address(base_url, self.base_url_variable)
         return base_url.rstrip("/")
 
@@ -81,10 +91,9 @@ class Source:
 
     def user_agent(self) -> str:
         """moot's User-Agent header; blocking."""
-        contact = header_text(self.contact_variable)
-        return f"moot/{version('moot')}" + (f" ({contact})" if contact else "")
+        return user_agent(self.contact_variable)
 
-    def failure(self, kind: Kind, message: str = "", retry_after: float | None = None) -> MootError:
+    def failure(self, kind: Kind, message: str = "", retry_after: float | None = None, remedy: str = "") -> MootError:
         """An error of this source with advice: a UserError for authentication and quotas, else a WorldError."""
         excerpt = redact(clean(message)[:2000])[:200]
         text = TEXTS[kind].format(
@@ -92,8 +101,9 @@ class Source:
             message=f" ({excerpt})" if excerpt else "",
             key=self.key_variable or self.base_url_variable,
             address=self.base_url_variable,
-            and_address=f" and {self.base_url_variable}" if os.environ.get(self.base_url_variable) else "",
+            and_address=f" and {self.base_url_variable}" if self.own_address() else "",
         )
+        text = f"{text} {remedy}".rstrip()
         if kind in ("authentication", "quota"):
             return UserError(text, kind=kind)
         return WorldError(text, kind=kind, retryable=kind in RETRYABLE, retry_after=retry_after)
@@ -110,8 +120,10 @@ class Source:
         default_kind: Kind = "server_error" if status >= 500 else "search_refused"
         known: tuple[tuple[int, str, Kind], ...] = ((401, "", "authentication"), (429, "", "rate_limited"))
         kinds = (k for code, w, k in self.meanings + known if code == status and w in message.casefold())
+        said = "" if message.lstrip().startswith("<") else message  # a page, which says no more than the status
+        remedy = next((text for code, text in self.remedies if code == status), "")
         return self.failure(
-            next(kinds, default_kind), f"HTTP {status}: {message}" if message else f"HTTP {status}", retry_after
+            next(kinds, default_kind), f"HTTP {status}: {said}" if said else f"HTTP {status}", retry_after, remedy
         )
 
     def explain(self, error: Exception) -> MootError:
@@ -125,17 +137,6 @@ class Source:
             first = error.errors()[0]
             return self.failure("bad_response", ": ".join([*(str(part) for part in first["loc"]), first["msg"]]))
         return self.failure("bad_response", str(error) if type(error) is ValueError else type(error).__name__)
-
-
-def header_text(variable: str) -> str:
-    """An environment variable's value, for a header; empty if the variable is not set, or if no variable is named."""
-    value = os.environ.get(variable, "").strip() if variable else ""
-    if not (value.isascii() and value.isprintable()):
-        raise UserError(
-            f"{variable} contains characters that cannot be sent. Copy it again, without line breaks.",
-            kind="invalid_environment",
-        )
-    return value
 
 
 class KeyRedaction(logging.Filter):
@@ -161,14 +162,15 @@ async def ask(
     *,
     params: dict[str, str] | None = None,
     body: dict[str, Any] | None = None,
+    form: dict[str, str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> T:
-    """Sends a request (a POST if it has a body, otherwise a GET) to a source, and parses the answer with ``read``."""
-    url, method = source.address() + path, "GET" if body is None else "POST"
+    """Sends a request (a POST with a body or a form, else a GET) to a source, and parses the answer with ``read``."""
+    url, method = source.address() + path, "GET" if body is None and form is None else "POST"
     client = await open_client(source)
 
     async def call() -> T:
-        return read((await client.request(method, url, params=params, json=body, headers=headers)).content)
+        return read((await client.request(method, url, params=params, json=body, data=form, headers=headers)).content)
 
     return await call_within_limits(source, limits, call)
 
@@ -275,6 +277,10 @@ class WebResult:
     url: str
     published: str | None = None
     score: float | None = None
+    retracted: str | None = None
+    fact_check: bool = False
+    heading: str | None = None
+    open_copy: str | None = None
 
 
 class WebRetriever(ABC):
@@ -287,24 +293,44 @@ class WebRetriever(ABC):
     most_results: int
     """Maximum number of results of one search."""
     needs_key = False
+    reads_operators = False
+    """Whether a query may name sites (`Sites.as_operators`)."""
+    gives_snippets = False
+    """Whether the texts of results are a search engine's snippets of the pages at their addresses."""
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS, published_before: str | None = None) -> None:
-        self.source.address()
-        if not self.source.key() and self.needs_key and not replaying.get():
-            raise UserError(
-                f"{self.source.key_variable} is not set, so {self.source.name} cannot be searched. Set it: "
-                f"export {self.source.key_variable}=... Or search `wikipedia`, which needs no key.",
-                kind="missing_key",
-            )
+    def __init__(
+        self, limits: Limits = DEFAULT_LIMITS, published_before: str | None = None, sites: Sites = ALL_SITES
+    ) -> None:
+        if not self.is_set_up() and not replaying.get():
+            raise self.not_set_up()
+        if self.source.own_address():
+            self.source.address()
         self.limits = limits
         self.last_day = day_before(published_before)
+        self.sites = sites
+
+    @classmethod
+    def is_set_up(cls) -> bool:
+        """Whether the source has what it needs before it can be searched."""
+        return not cls.needs_key or bool(cls.source.key())
+
+    @classmethod
+    def not_set_up(cls) -> UserError:
+        """The error that says what the source lacks; blocking."""
+        variable = cls.source.key_variable
+        return UserError(
+            f"{variable} is not set, so {cls.source.name} cannot be searched. Set it: export {variable}=... Or search "
+            "`wikipedia`, which needs no key.",
+            kind="missing_key",
+        )
 
     async def search(self, query: str, k: int) -> list[Evidence]:
         """The source's first ``k`` results (at most `most_results`), without those that have no text."""
-        query = clean(query)[: self.longest_query].strip()
+        operators = f" {self.sites.as_operators()}".rstrip() if self.reads_operators else ""
+        query = clean(query)[: max(1, self.longest_query - len(operators))].strip()
         if not query:
             return []
-        rows = await self.find(query, min(k, self.most_results))
+        rows = await self.find(query + operators, min(k, self.most_results))
         return [make_evidence(**vars(row), query=query, retriever=self.name) for row in rows[:k] if clean(row.text)]
 
     @abstractmethod

@@ -23,7 +23,7 @@ from moot.web.caller import caller_client, public_text, readable_corpora
 from moot.web.checks import RUN_ROUTES, graph_and_settings, replay, settings_in
 from moot.web.guard import is_own
 from moot.web.idempotency import START_ROUTE
-from moot.web.kept import current_user
+from moot.web.kept import colleagues, current_user, may_approve
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -139,6 +139,9 @@ class Quotas:
             return await JSONResponse({"detail": fault, "kind": "not_here"}, 501)(scope, receive, send)
         user = self.users.by_name[person] if self.users and person else None
         readable_corpora.set(user.corpora if user else None)
+        if self.users and person and user:
+            may_approve.set(user.approves)
+            colleagues.set(self.users.colleagues_of(person))
         is_limited = RUN_ROUTES.search(path) or STATE.match(path) or SUMMARY.fullmatch(path)
         if person is None or user is None or scope["method"] not in ("POST", "PATCH", "PUT") or not is_limited:
             return await self.app(scope, receive, send)

@@ -11,10 +11,10 @@ from typing import Any
 
 from moot.core.errors import WorldError
 from moot.core.postgres.connection import Postgres, queue_module
-from moot.core.postgres.heartbeat import Heartbeat
 from moot.core.postgres.store import PostgresStore
 from moot.core.redaction import redact
 from moot.core.store import use_store
+from moot.service.heartbeat import Heartbeat
 from moot.service.usage import reserved_ceilings
 from moot.web.caller import DATABASE
 from moot.web.table import TABLE

@@ -8,6 +8,8 @@
     debates_a_day = 100
     tokens_a_day = 2_000_000
     usd_a_day = 5.0
+    approves = true            # may approve checks; default: nobody may
+    house = "daily"            # whose checks she sees once they are in review; default: the house of all without one
 
 A session's cookie contains the user's name and the time when the session expires, signed with the hash of the user's
 token. Every process can check a cookie. If a user's token changes, the user's cookies become invalid.
@@ -47,6 +49,9 @@ class User:
             no limit.
         usd_a_day: once the user has spent this many USD within 24 hours, no further debate may start. With this limit,
             models without a price are refused. None for no limit.
+        approves: whether the user may approve, correct and withdraw checks, also those of others in the same house
+            that are in review or were decided.
+        house: the name of the user's house. All users without one are one house.
     """
 
     token_sha256: str
@@ -54,6 +59,8 @@ class User:
     debates_a_day: int | None = None
     tokens_a_day: int | None = None
     usd_a_day: float | None = None
+    approves: bool = False
+    house: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,12 @@ class Users:
     def user_of_token(self, token: bytes) -> str | None:
         """The name of the user with this token; None if no user has this token."""
         return self._by_digest.get(hashlib.sha256(token).hexdigest())
+
+    def colleagues_of(self, name: str) -> frozenset[str]:
+        """The others whose checks in review this user may see: those of the same house, if the user may approve."""
+        user = self.by_name[name]
+        others = (other for other, one in self.by_name.items() if one.house == user.house and other != name)
+        return frozenset(others) if user.approves else frozenset()
 
     def session_cookie(self, name: str, seconds: int) -> str:
         """The cookie of a user's new session."""

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -38,12 +39,15 @@ LIVE = {name: os.environ.pop(name) for name in list(os.environ) if name.endswith
 os.environ |= {"LANGSMITH_TRACING": "false", "LANGCHAIN_TRACING_V2": "false", "HF_HUB_OFFLINE": "1"}
 # A debate without a corpus reads Wikipedia. In a process without pytest-socket, too, it must not be reached.
 os.environ["WIKIPEDIA_BASE_URL"] = "http://127.0.0.1:9"
+# The package ddgs is installed for its own tests; it needs no key, and must not search the web in others.
+os.environ["MOOT_WEB_SEARCH"] = "searxng,tavily,serper,brave"
 # The test workers share the cores: encoders with several threads would spin while they wait for a core.
 os.environ["OMP_NUM_THREADS"] = "1"
 # Tests that a shell script starts in the background ignore SIGINT, and so do their processes. Undo this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("moot", deadline=None)  # imports make the first example slow, and machines may be busy
+# No deadline: imports make the first example slow, and machines may be busy. Each run tries other examples.
+settings.register_profile("moot", deadline=None, max_examples=30)
 settings.load_profile("moot")
 
 UNSTORED_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
@@ -58,24 +62,27 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 FIRST = (
     "frozen/test_frozen.py",
+    "evals/test_recomputed.py",  # and with it all files of TOGETHER["study"]
     "retrievers/test_corpus.py",  # and with it all files of TOGETHER["encoder"]
-    "cluster/test_cluster.py",
-    "web/test_table.py",
     "web/test_api.py",  # and with it all files of TOGETHER["server"]
-    "web/test_browser.py",
+    "evals/test_runs.py",  # and with it all files of TOGETHER["evaluations"]
     "cli/test_batch.py",
-    "faults/test_kills.py",
-    "evals/test_runs.py",
-    "web/test_quality.py",
-    "graphs/test_ceilings.py",
-    "web/test_batches.py",
-    "cluster/test_workers.py",
-    "evals/test_plans.py",
-    "web/test_finding.py",
-    "installed/test_tutorial.py",
+    "cli/test_batch_kills.py",
+    "web/test_browser.py",
+    "web/test_table.py",
+    "test_packaging.py",
     "telemetry/test_commands.py",
+    "installed/test_tutorial.py",
+    "evals/test_shards.py",
+    "cluster/test_workers.py",
+    "web/test_batches.py",
+    "telemetry/test_server.py",
+    "cli/test_models.py",
+    "faults/test_kills.py",
+    "web/test_quality.py",
+    "cluster/test_cluster.py",
 )
-"""Files that take 30 seconds or more, longest first.
+"""Files and groups that take long, longest first.
 
 If such a file started last, its worker would run alone at the end.
 """
@@ -100,13 +107,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 TOGETHER = {
-    "server": (
-        "test_server.py test_server_person.py web/test_api.py web/test_checks.py web/test_guard.py web/test_studio.py"
-    ),
+    "server": ("test_server.py test_server_person.py web/test_api.py web/test_checks.py web/test_guard.py"),
     "encoder": (
         "claims/test_command.py cli/test_cli.py embedded/test_embedded.py evals/test_identity.py "
         "evals/test_own_claims.py evals/test_ragas.py evals/test_ragas_parity.py graphs/test_abstaining.py "
-        "graphs/test_fallback_sources.py graphs/test_origin_share.py graphs/test_presets.py graphs/test_react.py "
+        "graphs/test_fallback_sources.py graphs/test_origin_share.py graphs/test_domains.py graphs/test_react.py "
         "graphs/test_session.py graphs/test_sources.py graphs/test_tasks.py graphs/test_tool_mad.py "
         "nodes/test_answer_relevance.py retrievers/test_chroma_server.py retrievers/test_corpus.py "
         "retrievers/test_corpus_refusals.py retrievers/test_cross_encoder.py retrievers/test_demo.py "
@@ -114,25 +119,32 @@ TOGETHER = {
         "retrievers/test_excerpts.py retrievers/test_fetch.py retrievers/test_hybrid.py retrievers/test_search.py "
         "test_docs_programs.py test_readme.py test_state_keys.py transcript/test_verdict.py"
     ),
+    "study": (
+        "evals/test_comparison.py evals/test_comparison_runs.py evals/test_findings.py evals/test_papers.py "
+        "evals/test_recomputed.py evals/test_report.py evals/test_stated_tests.py"
+    ),
     "evaluations": "evals/test_recovery.py evals/test_run_ceilings.py evals/test_runs.py",
 }
 """Groups of files that share a resource that is slow to start, so one worker runs all files of a group.
 
-The resources: a server; the built-in encoder (seven seconds of processor time) with the demo corpora; and the process
-that forks evaluations.
+The resources: a server; the built-in encoder (seven seconds of processor time) with the demo corpora; scipy and
+statsmodels; and the process that forks evaluations.
 """
 GROUP_OF_FILE = {f"tests/{file}": group for group, files in TOGETHER.items() for file in files.split()}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist loadfile``, give all files of a group in `TOGETHER` to one test worker."""
+    """With ``--dist loadfile``, give all files of a group in `TOGETHER` to one test worker.
+
+    The workers share the systems of the frozen debates, which would be the longest file.
+    """
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
-            return GROUP_OF_FILE.get(file, file)
+            return nodeid if file.startswith("tests/frozen/") else GROUP_OF_FILE.get(file, file)
 
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
@@ -331,6 +343,18 @@ def supports(supported: list[bool], topic: str = "") -> list[dict[str, Any]]:
 
 
 CLAIM = "The platypus is a mammal that lays eggs."
+
+
+@pytest.fixture
+def sockets_of_mcp() -> Iterator[None]:
+    """For tests with a client of MCP over HTTP, which may end without having closed all its connections.
+
+    They are collected here: otherwise they would be the fault of the test that runs when Python collects them.
+    """
+    yield
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

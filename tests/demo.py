@@ -1,7 +1,7 @@
-"""Makes the record of `moot demo` anew: the replies of a model to the requests of the demo's debates, and vectors.
+"""Makes the record of `moot demo` anew: the replies of a model to the requests of the demo's debates.
 
     OPENAI_BASE_URL=http://127.0.0.1:8000/v1 .venv/bin/python -m tests.demo NAME
-    OPENAI_BASE_URL=... .venv/bin/python -m tests.demo encyclopaedia=NAME news=NAME scorer=NAME judge=NAME
+    OPENAI_BASE_URL=... .venv/bin/python -m tests.demo planner=NAME encyclopaedia=NAME news=NAME scorer=NAME judge=NAME
     .venv/bin/python -m tests.demo example
 
 The first command sends all requests to one model of an OpenAI-compatible endpoint. The second one names a model for
@@ -25,16 +25,13 @@ import aiohttp
 from aiohttp import web
 from moot.cli.demo import CLAIMS, SETTINGS, debate
 from moot.graphs import load_graph
-from moot.retrievers import open_encoder
 from rich.console import Console
 
 RECORD = Path(__file__).parents[1] / "retrievers" / "demo" / "record.jsonl"
 EXAMPLE = Path(__file__).parents[1] / "web" / "example.json"
-ROLES = ("encyclopaedia", "news", "scorer", "judge")
+ROLES = ("planner", "encyclopaedia", "news", "scorer", "judge")
 SECONDS = 3600
 """Maximum time for a reply."""
-DIGITS = 3
-"""The number of decimal places of the recorded vectors."""
 
 
 class Recorder:
@@ -48,7 +45,6 @@ class Recorder:
     def __init__(self, models: Mapping[str, str], base_url: str) -> None:
         self.models, self.base_url = models, base_url
         self.replies: list[dict[str, Any]] = []
-        self.vectors: dict[str, list[float]] = {}
 
     async def chat(self, request: web.Request) -> web.Response:
         """Passes on a chat request. The name of its model is a role."""
@@ -69,20 +65,11 @@ class Recorder:
                 self.replies.append({"role": role, **sent, "reply": text, "usage": usage_of(reply)})
             return web.json_response(reply, status=answer.status)
 
-    async def embeddings(self, request: web.Request) -> web.Response:
-        """Computes rounded vectors with moot's default encoder."""
-        texts = (await request.json())["input"]
-        found = await (await open_encoder()).embed(texts)
-        rounded = [[round(x, DIGITS) for x in vector] for vector in found]
-        self.vectors |= dict(zip(texts, rounded, strict=True))
-        return web.json_response({"data": [{"index": i, "embedding": vector} for i, vector in enumerate(rounded)]})
-
     @asynccontextmanager
     async def running(self) -> AsyncIterator[str]:
         """Runs the endpoint, and yields its address."""
         app = web.Application(client_max_size=2**26)
         app.router.add_post("/v1/chat/completions", self.chat)
-        app.router.add_post("/v1/embeddings", self.embeddings)
         runner = web.AppRunner(app)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -106,12 +93,7 @@ async def record(claims: Sequence[str], models: Mapping[str, str], base_url: str
     """
     recorder = Recorder(models, base_url)
     system = load_graph("tool_mad")
-    settings = system.settings(
-        **SETTINGS,
-        models={role: f"openai:{role}" for role in ROLES},
-        embedder="openai:all-MiniLM-L6-v2",
-        timeout=SECONDS,
-    )
+    settings = system.settings(**SETTINGS, models={role: f"openai:{role}" for role in ROLES}, timeout=SECONDS)
     async with recorder.running() as os.environ["OPENAI_BASE_URL"]:
         for claim in claims:
             document = await system.graph.ainvoke({"claim": claim}, context=settings)
@@ -121,7 +103,7 @@ async def record(claims: Sequence[str], models: Mapping[str, str], base_url: str
                 (turn["agent"], turn["round"], turn["answer"]) for turn in document["turns"] if turn.get("answer")
             ]
             print(claim, document["raw_verdict"], document["stop_reason"], answers, sep="\n  ")
-    return [*recorder.replies, *({"text": text, "vector": vector} for text, vector in recorder.vectors.items())]
+    return recorder.replies
 
 
 def write_example() -> None:

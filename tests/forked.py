@@ -25,11 +25,9 @@ from typing import Any
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, graph_path
 from moot.nodes._runtime.tracing import ENVIRONMENT as SET_BY_MOOT
 
-WORKERS = ("moot.cli.batch.worker", "moot.cli.queue.child")
-"""The programs that run the rows of a batch. Commands start them."""
-COMMAND_MODULES = (
-    "cli.main cli.verify cli.asking cli.beside cli.resuming cli.tables cli.batch.batch graphs.tool_mad graphs.presets"
-)
+WORKER = "moot.cli.batch.child"
+"""The program that runs the rows of a batch. Commands start it."""
+COMMAND_MODULES = "cli.main cli.verify cli.asking cli.beside cli.resuming cli.tables cli.batch.batch graphs.tool_mad"
 WEB_MODULES = "serve pages threads mcp idempotency checks guard metrics"
 WEB_LIBRARIES = (
     "anyio._backends._asyncio blockbuster cloudpickle croniter fastapi grpc.aio grpc_health.v1.health_pb2 grpc_tools "
@@ -165,8 +163,8 @@ class AsyncProcess:
 
 
 async def start_async(*command: str, **options: Any) -> Any:
-    """Like `asyncio.create_subprocess_exec`, but start the programs `WORKERS` with `start`."""
-    if command[:2] != (sys.executable, "-m") or command[2] not in WORKERS:
+    """Like `asyncio.create_subprocess_exec`, but start the program `WORKER` with `start`."""
+    if command[:2] != (sys.executable, "-m") or command[2] != WORKER:
         return await create_subprocess_exec(*command, **options)
     limit = options.pop("limit")
     program = f"from {command[2]} import main; main()"

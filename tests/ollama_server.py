@@ -36,6 +36,7 @@ class Ollama:
     longest_context: int = 40_960  # of all its models
     tells_context: bool = True  # whether /api/ps does, as it does since 2025
     cuts_to_half: bool = True  # what is left of a long prompt: half of the context, else all of it
+    thinks: bool = False  # whether /api/show says so
     fault: str = ""  # an error in the middle of a reply; "cut": the reply ends without its last line
     reply: str = ""  # a reply's text; by default one that fits the schema in ``format``
     stop: str = "stop"
@@ -99,7 +100,8 @@ class Ollama:
         if not self.name_of(body):
             return self.missing(body)
         info = {"general.architecture": "qwen3", "qwen3.context_length": self.longest_context}
-        return web.json_response({"parameters": "temperature 0.6", "model_info": info, "capabilities": ["completion"]})
+        abilities = ["completion", *["thinking"] * self.thinks]
+        return web.json_response({"parameters": "temperature 0.6", "model_info": info, "capabilities": abilities})
 
     async def embed(self, request: web.Request) -> web.Response:
         """Vectors of texts; a long text is cut without a word, unless ``truncate`` is false."""

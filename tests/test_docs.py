@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from moot.cli.drawings import drawings_page
 from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 
@@ -21,24 +20,14 @@ from tests.benchmarks.page import with_parts
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGE = DOCS / "graphs.md"
-STALE = "docs/graphs.md is not the output of `moot graphs --drawings`: run `make docs`"
 
 
-def test_the_page_of_drawings_is_up_to_date_and_complete() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert page == drawings_page(), STALE
+def test_the_page_of_drawings_is_complete() -> None:
+    page = (DOCS / "graphs.md").read_text(encoding="utf-8")
     assert all(f"\n## {name}\n\n{about}\n" in page for name, about in (DESCRIPTIONS | OTHER_GRAPHS).items())
     sections = page.split("\n## ")[1:]
     assert [section.partition("\n")[0] for section in sections] == [*DESCRIPTIONS, *OTHER_GRAPHS]
     assert all("```mermaid\ngraph TD;" in section for section in sections)
-
-
-def test_drawings_do_not_depend_on_the_hash_seed() -> None:
-    command = [sys.executable, "-c", "from moot.cli.main import run; run()", "graphs", "--drawings"]
-    hashing = {"PYTHONHASHSEED": "7"}  # with this seed, sets have another order
-    done = subprocess.run(command, capture_output=True, timeout=120, check=True, env=os.environ | hashing)
-    assert done.stdout.decode("utf-8") == PAGE.read_text(encoding="utf-8"), STALE
 
 
 @cache
@@ -72,8 +61,14 @@ def test_links_from_contributing_lead_to_pages_of_the_site() -> None:
 
 
 def test_generated_files_are_up_to_date() -> None:
-    for file, text in runpy.run_path(str(DOCS / "registered.py"))["generated_files"]().items():
-        assert file.read_text(encoding="utf-8") == text, f"{file} is out of date: run `make docs`"
+    program = f"""
+import runpy
+for file, text in runpy.run_path({str(DOCS / "registered.py")!r})["generated_files"]().items():
+    assert file.read_text(encoding="utf-8") == text, f"{{file}} is out of date: run `make docs`"
+"""
+    hashing = {"PYTHONHASHSEED": "7"}  # with this seed, sets have another order than without
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ | hashing)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_system_is_in_the_table_of_systems() -> None:

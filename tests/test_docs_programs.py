@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shlex
@@ -16,11 +17,13 @@ import pytest
 import typer
 from moot.cli.main import app
 from moot.cli.options import parse_settings
-from moot.evals._stats.official import page_and_element
+from moot.evals._stats.official import document_and_element, page_and_element
 from moot.graphs import load_graph
 from moot.retrievers._files import parse_passage
 
 from tests.commands import output_of
+from tests.conftest import StartStub
+from tests.evals.test_conformal import SUPPORTS, reply_with_tokens
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -57,10 +60,12 @@ def test_every_program_in_docs_is_listed_as_run_or_unrun() -> None:
         page.name: len(re.findall(r"```python\n", page.read_text(encoding="utf-8"))) for page in PAGES[1:]
     }
     run_by_tests = {
+        "calibration.md": 1,
         "evaluation.md": 1,
-        "measures.md": 2,
+        "measures.md": 4,
         "models.md": 1,
-        "nodes.md": 4,
+        "nodes.md": 8,  # that with a server: tests/web/test_api.py
+        "parts.md": 2,
         "replies.md": 1,
         "sources.md": 1,
     }
@@ -72,13 +77,30 @@ def test_every_program_in_docs_is_listed_as_run_or_unrun() -> None:
     } == UNRUN | run_by_tests
 
 
+async def test_the_model_that_asks_for_log_probabilities_gets_them(
+    tmp_path: Path, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (program,) = programs("howto/calibration.md")
+    (tmp_path / "mymodels.py").write_text(program)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    stub = start_stub([{"raw": reply_with_tokens(SUPPORTS)}])
+    graph = load_graph("standard_prompting")
+    settings = graph.settings.model_validate({"model": "langchain:mymodels:gpt"})
+    document = await graph.graph.ainvoke({"claim": "Claim 9 holds."}, context=settings)
+    assert document["error"] is None, document["error"]
+    assert "answer_probability" in document["calls"][0]
+    assert importlib.import_module("mymodels").gpt.logprobs
+    assert len(stub.prompts()) == 1
+
+
 def test_the_program_with_a_langchain_community_source_runs(tmp_path: Path) -> None:
     (source,) = programs("howto/sources.md")
     (tmp_path / "shop.py").write_text(source)
     (shown,) = (command for _, command in COMMANDS if "langchain:" in command)
     command = [sys.executable, "-c", "from moot.cli.main import run; run()", *shlex.split(shown, comments=True)[1:]]
     command += ["--model", "fake:1", "--json", "--set", "query_formulation=false", "--set", "k=1"]
-    command += ["--set", "max_rounds=1", "--set", "scoring=consensus_only", "--corpus", "demo-news"]
+    command += ["--set", "max_rounds=1", "--corpus", "demo-news"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     found = [e for e in json.loads(done.stdout)["evidence"] if e["source"] == "shop"]
@@ -93,6 +115,11 @@ def test_the_program_with_a_langchain_community_source_runs(tmp_path: Path) -> N
         ("howto/nodes.md", 1),
         ("howto/nodes.md", 2),
         ("howto/nodes.md", 3),
+        ("howto/nodes.md", 4),
+        ("howto/nodes.md", 6),
+        ("howto/nodes.md", 7),
+        ("howto/parts.md", 0),
+        ("howto/parts.md", 1),
         ("howto/evaluation.md", 0),
         ("howto/measures.md", 0),
     ],
@@ -116,6 +143,32 @@ def test_the_program_for_a_corpus_of_sentences_prints_its_passages() -> None:
     assert [(p.title, p.text, page_and_element(p.model_dump())) for p in made] == [
         ("Soul (film)", "Soul is a film .", ("Soul (film)", "sentence_0")),
         ("Soul (film)", "It is long .", ("Soul (film)", "sentence_2")),
+    ]
+
+
+def test_the_programs_for_corpora_of_abstracts_and_of_a_knowledge_store_print_their_passages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    abstracts = [{"doc_id": 4, "title": "Rust", "abstract": ["It is red.", " ", "It is old."]}]
+    abstracts += [{"cord_id": "c2", "title": "Masks", "abstract": ["They helped."]}]
+    printed = output_of(programs("howto/measures.md")[2], "\n".join(map(json.dumps, abstracts)))
+    made = [parse_passage(line, "") for line in printed.splitlines()]
+    assert [(p.title, p.text, document_and_element(p.model_dump())) for p in made] == [
+        ("Rust", "It is red.", ("4", "sentence_0")),
+        ("Rust", "It is old.", ("4", "sentence_2")),
+        ("Masks", "They helped.", ("c2", "sentence_0")),
+    ]
+    pages = [
+        {"url": "https://a.org/x", "url2text": ["One.", "Two.", "x" * 995]},
+        {"url": "https://b.org", "url2text": []},
+    ]
+    for name in ("0.json", "1.json"):  # two claims whose searches found the same page
+        (tmp_path / name).write_text("\n".join(map(json.dumps, pages)))
+    monkeypatch.setattr(sys, "argv", ["store.py", *map(str, sorted(tmp_path.glob("*.json")))])
+    made = [parse_passage(line, "") for line in output_of(programs("howto/measures.md")[3]).splitlines()]
+    assert [(p.id, p.title, p.text) for p in made] == [
+        ("https://a.org/x#0", "a.org", "One. Two."),
+        ("https://a.org/x#1", "a.org", "x" * 995),
     ]
 
 

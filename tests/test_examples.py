@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 import runpy
+import shutil
+import sqlite3
 import sys
+from contextlib import closing
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -16,7 +20,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from moot.retrievers import WorldError
 
-from tests.conftest import StartStub
+from tests.conftest import StartStub, free_port
+from tests.serving import DEV, QUIET, running
 
 FOLDER = Path(__file__).parents[1] / "examples"
 FILES = sorted(FOLDER.glob("*.py"))
@@ -55,7 +60,7 @@ def test_the_example_imports_only_public_names_of_moot(file: Path) -> None:
     for statement in taken:
         names, module = {alias.name for alias in statement.names}, str(statement.module)
         if module.startswith("moot.graphs."):
-            assert all(name == "graph" or name.endswith("Settings") for name in names), file
+            assert all(name == "graph" or name.endswith(("Context", "Dict", "Settings")) for name in names), file
         else:
             assert module in ("moot.nodes", "moot.retrievers", "moot.graphs")
             assert names <= set(import_module(module).__all__)
@@ -173,3 +178,48 @@ async def test_a_ring_waits_for_a_remark_before_its_second_round(start_stub: Sta
     document = await graph.ainvoke(Command(resume={"remark": "Think of 2019."}), config, context=settings)
     assert (document["status"], document["answer"], document["rounds"]) == ("done", "REFUTES", 2)
     assert sum("Think of 2019." in prompt for prompt in stub.prompts()) == 2  # one prompt per agent
+
+
+SAVER = """
+from contextlib import asynccontextmanager
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+@asynccontextmanager
+async def make():
+    async with AsyncSqliteSaver.from_conn_string("saved.sqlite") as saver:
+        await saver.setup()
+        yield saver
+"""
+"""A checkpointer of a user, which LangGraph's server opens by its path."""
+
+
+def test_the_assistant_runs_under_langgraph_dev_and_replies_with_checked_quotes(
+    start_stub: StartStub, tmp_path: Path
+) -> None:
+    draft, quote = "The kilogram rests on a constant of nature.", "voted unanimously today to define the kilogram"
+    cited = {"ev-34930b52ce": quote, "ev-9e152cf91f": "the unit of mass in the International System of Units"}
+    stub = start_stub(
+        [
+            {"match": "Answer the last question", "reply": draft},
+            *(
+                reply(id, answer="SUPPORTS", citations=[{"evidence_id": id, "quote": quote}])
+                for id, quote in cited.items()
+            ),
+            reply("", query=draft, answer="SUPPORTS"),
+        ]
+    )
+    folder, port = tmp_path / "assistant", free_port()
+    shutil.copytree(FOLDER / "assistant", folder, ignore=shutil.ignore_patterns("__pycache__", ".langgraph_api"))
+    config = json.loads((folder / "langgraph.json").read_text())
+    config["checkpointer"] = {"path": "./saver.py:make"}  # see docs/howto/parts.md
+    (folder / "langgraph.json").write_text(json.dumps(config))
+    (folder / "saver.py").write_text(SAVER)
+    for server in running([*DEV, "--port", str(port)], folder, port, stub, **QUIET, MOOT_MODEL=STUB):
+        given = {"messages": [{"role": "user", "content": "On what does the kilogram rest?"}]}
+        thread = server.json("/threads", {})["thread_id"]
+        found = server.json(f"/threads/{thread}/runs/wait", {"assistant_id": "assistant", "input": given})
+        said = found["messages"][-1]["content"]
+        assert said.startswith(f"{draft}\n\nThe evidence supports this.\n\n")
+        assert f"> {quote} (Nations vote to redefine the kilogram)" in said
+        with closing(sqlite3.connect(folder / "saved.sqlite")) as saved:
+            assert saved.execute("SELECT count(*) FROM checkpoints WHERE thread_id = ?", [thread]).fetchone()[0] > 3

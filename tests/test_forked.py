@@ -48,7 +48,8 @@ def test_a_process_is_not_forked_if_a_variable_read_at_import_differs() -> None:
 
 def test_a_server_is_forked_before_langgraph_api_is_imported() -> None:
     program = "import sys; print(*{name.split('.')[0] for name in sys.modules}, 'moot.web.app' in sys.modules)"
-    with start([sys.executable, "-c", program], server=True, stdout=subprocess.PIPE, text=True) as process:
+    command, environment = [sys.executable, "-c", program], dict(AT_START)  # as above, not os.environ
+    with start(command, server=True, stdout=subprocess.PIPE, text=True, env=environment) as process:
         names = set(process.communicate()[0].split())
     assert {"moot", "uvloop", "False"} <= names
     assert not {"langgraph_api", "langgraph_runtime", "langgraph_runtime_inmem"} & names

@@ -23,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_reports_of_the_example_contain_its_claim_and_quotes(tmp_path: Path) -> None:
     document = json.loads(EXAMPLE.read_text(encoding="utf-8"))
-    cited = [citation for turn in document["turns"] for citation in turn["citations"]]
+    cited = [citation for turn in document["turns"] for citation in turn.get("citations", [])]
     assert cited
     assert all(citation["verified"] for citation in cited)
     for kind in ("md", "html"):
@@ -33,6 +33,18 @@ def test_reports_of_the_example_contain_its_claim_and_quotes(tmp_path: Path) -> 
         text = re.sub(r"<[^>]+>|\*\*", "", file.read_text(encoding="utf-8"))
         for passage in (document["claim"], *(citation["quote"] for citation in cited)):
             assert passage in text
+
+
+def test_a_report_says_of_a_quote_what_it_does_only_for_answers_that_were_assessed(tmp_path: Path) -> None:
+    """The answer of round 1 that the evidence settles nothing was not assessed; a later answer has the same quote."""
+    done = moot("report", EXAMPLE, "--md", "--out", tmp_path / "report.md")
+    assert done.returncode == 0, done.stderr
+    parts = (tmp_path / "report.md").read_text(encoding="utf-8").split("\n## ")
+    groups = {name: rest for name, _, rest in (part.partition("\n") for part in parts)}
+    quote = "It is the first part of the International Space Station to reach orbit."
+    for answer, is_assessed in (("Refuted", True), ("Not enough evidence", False)):
+        (line,) = (line for line in groups[f"Quoted for “{answer}”"].splitlines() if quote in line)
+        assert ("bears it out" in line) == is_assessed
 
 
 def test_the_lines_of_the_excerpt_are_in_the_output_of_show() -> None:

@@ -36,7 +36,15 @@ async def test_a_document_of_another_schema_is_refused(
 
 
 @pytest.mark.parametrize(
-    "command", [("eval", "compare"), ("eval", "agreement"), ("eval", "experiment"), ("eval", "ragas"), ("calibrate",)]
+    "command",
+    [
+        ("eval", "compare"),
+        ("eval", "agreement"),
+        ("eval", "audit"),
+        ("eval", "experiment"),
+        ("eval", "ragas"),
+        ("calibrate",),
+    ],
 )
 def test_a_log_with_a_document_of_another_schema_is_refused(command: tuple[str, ...], tmp_path: Path) -> None:
     parts = {"prompts": {}, "sources": {}, "corpora": {}, "behaviour": version_of("rag", load_graph("rag").settings())}

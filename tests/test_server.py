@@ -88,8 +88,8 @@ def edited_prompts(kind: type[Settings]) -> dict[str, str]:
     return {field: MARK + shipped(prompt) for field, prompt in kind.prompts.items()}
 
 
-@pytest.mark.parametrize("name", DESCRIPTIONS)
-def test_every_graph_runs_on_the_server_with_edited_prompts(server: Server, name: str) -> None:
+@pytest.mark.parametrize("name", ["cortex_debate", "gated", "proclaim", "react", "tool_mad"])
+def test_graphs_with_subgraphs_run_on_the_server_with_edited_prompts(server: Server, name: str) -> None:
     kind = load_graph(name).settings
     prompts, reads = edited_prompts(kind), reading_demo(kind)
     if "debate_settings" in reads:

@@ -10,12 +10,25 @@ from typing import Any
 from moot.core.files import escape_formula
 from moot.retrievers._evidence import clean
 
-COLUMNS = ("id", "claim", "date", "speaker", "group", "quote", "place", "reason", "score", "filled_in", "note")
+COLUMNS = (
+    "id",
+    "claim",
+    "date",
+    "speaker",
+    "appeared_at",
+    "group",
+    "quote",
+    "place",
+    "reason",
+    "score",
+    "filled_in",
+    "note",
+)
 MARK = "\ufeff"
 """The byte order mark. Without this mark, some spreadsheets do not read the file as UTF-8."""
 
 
-def claims_csv(claims: Iterable[Mapping[str, Any]], group: str) -> str:
+def claims_csv(claims: Iterable[Mapping[str, Any]], group: str, url: str = "") -> str:
     """Claims as CSV, with the columns that ``moot batch`` needs and further columns for editing.
 
     The text begins with a byte order mark. An apostrophe is put in front of a cell that looks like a
@@ -24,6 +37,7 @@ def claims_csv(claims: Iterable[Mapping[str, Any]], group: str) -> str:
     Args:
         claims: the claims of the graph `find_claims`; a person may have changed them. Each has at least ``claim``.
         group: the value of the column ``group`` for all claims: the file or the address of their text.
+        url: the address of their text, on which they appeared; empty if there is none.
     """
     table = io.StringIO(newline="")
     writer = csv.writer(table)
@@ -32,6 +46,7 @@ def claims_csv(claims: Iterable[Mapping[str, Any]], group: str) -> str:
         cells = {
             "id": claim.get("id") or f"c{number}",
             "group": group,
+            "appeared_at": url,
             "place": place_in_words(claim),
             "filled_in": "; ".join(filled_words(claim)),
         }

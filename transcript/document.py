@@ -15,6 +15,7 @@ from moot.retrievers._evidence import clean, given_evidence
 from moot.transcript.end import end
 from moot.transcript.kinds import words_of
 from moot.transcript.line import Line, Section
+from moot.transcript.trial import is_ruled_before_debates
 from moot.transcript.words import Words, is_late
 
 Document = Mapping[str, Any]
@@ -72,7 +73,7 @@ def round_sections(document: Document) -> list[Section]:
                 section_lines += [replace(line, turn=index) for line in words.lines(turn, said)]
 
     pooled = [piece for piece in document["evidence"] if "pool" in piece]
-    weighed = any("weight" in piece for piece in document["evidence"])
+    weighed = any(map(is_ruled_before_debates, document["evidence"]))
     records = {(record["phase"], record["round"]): record for record in document["round_log"]}
     outcome = [*words.weights(document["votes"]), *words.stop(document["stop_reason"])]
     for phase, spoken in groupby(enumerate(document["turns"]), lambda turn: turn[1]["phase"]):

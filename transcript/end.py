@@ -14,10 +14,12 @@ from moot.nodes._runtime.turns import on_page
 from moot.nodes._steps.compare import WORDED_KINDS
 from moot.nodes._steps.vote import majority
 from moot.nodes._texts.answers import abstains, same_answer
-from moot.nodes._texts.calibrated import calibration_basis
+from moot.nodes._texts.calibrated import calibration_basis, shown_confidence
+from moot.nodes._texts.plans import asked_in_vain
 from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.verdict import (
     MOST_REASONS,
+    WARRANT_WORDS,
     caveat_in_words,
     caveats,
     citations_in_words,
@@ -25,13 +27,19 @@ from moot.nodes._texts.verdict import (
     turns_by_reason,
     verdict_citations,
     verdict_line,
+    votes_in_short,
 )
 from moot.retrievers._evidence import clean
+from moot.retrievers._normalise import WEB_SEARCHES
+from moot.retrievers._search import NO_WEB_SEARCH
+from moot.transcript.language import t
 from moot.transcript.line import Line, format_duration, has_rounds, line, list_of, own_line
-from moot.transcript.report.codes import answer_kind
 
 WARNINGS = "Warnings:"
 """The heading of the warnings."""
+CONTRADICTED = "the answer with the greatest weight rests on one origin, and another origin contradicts it"
+NO_MAJORITY = "no answer has the most votes"
+WITHHELD = "the answer that was given is withheld"
 ShownReasons = Mapping[str, Turn | None]
 """Maps each reason to the turn that was first shown with it, or to None if only the verdict shows the reason."""
 
@@ -45,6 +53,7 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
     done = document["status"] == "done"
     if done:
         yield from verdict
+        yield from summary_lines(document)
     elif document["status"] == "interrupted":
         yield own_line("Interrupted: no verdict.", "failure")
     else:
@@ -56,6 +65,15 @@ def end(document: Mapping[str, Any], verdict: Iterator[Line]) -> Iterator[Line]:
     if not failed or any(call.get("outcome") != "failed" for call in document["calls"]):
         yield from _warnings(document, without_caveats=done)
     yield from control_lines(document)
+
+
+def summary_lines(document: Mapping[str, Any]) -> Iterator[Line]:
+    """The summary for readers as one line, with the ids of its sources; no line without sentences."""
+    sentences = (document.get("reader_summary") or {"sentences": []})["sentences"]
+    cited = (dict.fromkeys(c["evidence_id"] for c in one["citations"]) for one in sentences)
+    said = [f"{one['text']} [{', '.join(ids)}]" for one, ids in zip(sentences, cited, strict=True)]
+    if said:
+        yield line("", "summary", " ".join(said))
 
 
 def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
@@ -75,10 +93,12 @@ def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
     tie = "; tied votes, so the earliest answer counts" if is_tied(document) else ""
     no_answer = f"Verdict: none, as the evidence does not tell ({how}{tie})"
     yield from headline(document, no_answer if abstained else answer_text(document, f"{how}{tie}"))
-    if (sure := document["confidence"]) is not None:
-        stays_open = abstained or answer_kind(document["task"], document["answer"]) == "nee"
-        what = f"Confidence {sure:.2f}{' that the claim stays open' * stays_open}"
-        yield own_line(f"{what}, {calibration_basis(document)}: {clean(document['confidence_from'] or '')}", "")
+    if votes := votes_in_short(document):
+        sure = shown_confidence(document)
+        found = "" if sure is None else f". Confidence {sure:.0%}, {calibration_basis(document)}"
+        yield own_line(f"Votes: {votes}{found}.", "")
+    if asked := asked_in_vain(document):
+        yield own_line(asked, "")
     yield from calibration_lines(document)
     yield from robustness_lines(document)
     yield from reasons(document, shown)
@@ -94,8 +114,7 @@ def robustness_lines(document: Mapping[str, Any]) -> Iterator[Line]:
 
 def dissents(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
     """The dissenting answers, each with its best argument and the argument's first quotes; then the changed answers."""
-    found = document.get("dissent") or {"minority": [], "changes": []}
-    for one in found["minority"]:
+    for one in (document.get("dissent") or {"minority": []})["minority"]:
         if one["answer"] is not None:
             who = ", ".join(map(speaker, one["by"][:MOST_REASONS]))
             why = reason_or_reference(document, one["argument"], shown) if one["argument"] else "(no reason)"
@@ -103,8 +122,43 @@ def dissents(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]
             yield line(who + more, "dissents", f"{one['answer']} - {why}")
             for quote in one["quotes"][:MOST_REASONS]:
                 yield line("", "quotes", f'"{quote["quote"]}" [{quote["evidence_id"]}]')
-    for change in found["changes"]:
+    yield from changed_answers(document)
+
+
+def changed_answers(document: Mapping[str, Any]) -> Iterator[Line]:
+    """What the debate did, in a sentence, then each changed answer."""
+    if glance := debate_in_words(document):
+        yield own_line(glance, "")
+    for change in (document.get("dissent") or {"changes": []})["changes"]:
         yield line(speaker(change), "changed", change_in_words(change))
+
+
+def debate_in_words(document: Mapping[str, Any]) -> str:
+    """What the debate did to the answers, in a sentence; empty if nobody answered again.
+
+    ``The debate changed 2 of 4 later answers, 1 of them to the verdict.``
+    """
+    found = document.get("dissent") or {"changes": [], "asked_again": 0}
+    asked, changes = found["asked_again"], found["changes"]
+    if not asked:
+        return ""
+    changed: Any = {"changed": len(changes), "count": asked}
+    if any("leans" in turn for turn in document["turns"]):
+        said = t("The debate changed {changed} of {count} later answers of the moderator", **changed)
+    elif any(turn["step"] == "critique" for turn in document["turns"]):
+        said = t("The debate changed {changed} of {count} later positions of counsel and critic", **changed)
+    else:
+        said = t("The debate changed {changed} of {count} later answers", **changed)
+    towards = [change["towards_verdict"] for change in changes]
+    if not changes or None in towards:
+        return f"{said}."
+    if len(changes) == 1:
+        which = t(", to the verdict") if towards[0] else t(", not to the verdict")
+    elif sum(towards) in (0, len(changes)):
+        which = t(", all of them to the verdict") if all(towards) else t(", none of them to the verdict")
+    else:
+        which = t(", {number} of them to the verdict", number=sum(towards))
+    return f"{said}{which}."
 
 
 def speaker(one: Mapping[str, Any]) -> str:
@@ -116,7 +170,8 @@ def change_in_words(change: Mapping[str, Any]) -> str:
     """A changed answer: both answers, the round, who had given the new answer before, and newly quoted evidence."""
     after = f", as {list_of(change['after'])} had said" if change["after"] else ""
     quoted = f", newly quoting {list_of(change['evidence_ids'])}" if change["evidence_ids"] else ""
-    return f"{change['before']} to {change['answer']} in round {change['round']}{after}{quoted}"
+    towards = {True: " (the verdict)", False: " (not the verdict)", None: ""}[change["towards_verdict"]]
+    return f"{change['before']} to {change['answer']}{towards} in round {change['round']}{after}{quoted}"
 
 
 def calibration_lines(document: Mapping[str, Any]) -> Iterator[Line]:
@@ -129,12 +184,15 @@ def calibration_lines(document: Mapping[str, Any]) -> Iterator[Line]:
 
 def no_verdict_reason(document: Mapping[str, Any]) -> str:
     """Why a debate that is done has no verdict, as a clause."""
-    contradicted = document["metrics"].get("undecided") == "contradicted"
-    return (
-        "the answer with the greatest weight rests on one origin, and another origin contradicts it"
-        if contradicted
-        else "no answer has the most votes"
-    )
+    metrics = document["metrics"] or {}
+    if metrics.get("withheld"):
+        return WITHHELD
+    if metrics.get("undecided") == "contradicted":
+        return CONTRADICTED
+    if metrics.get("panel"):
+        verdict, subject = document["raw_verdict"], document["task"]["subject"]
+        return f"the panel finds the {subject} {verdict}, which is not one of the answers"
+    return NO_MAJORITY
 
 
 def answer_text(document: Mapping[str, Any], how: str) -> str:
@@ -155,7 +213,8 @@ def is_tied(document: Mapping[str, Any]) -> bool:
     The result is also true if there are votes, but no vote has an answer.
     """
     votes = document["votes"]
-    if any(turn["step"] in ("judge", "summarise") or turn.get("preferred") for turn in document["turns"]):
+    decided = ("judge", "summarise", "aggregate", "tally")
+    if any(turn["step"] in decided or turn.get("preferred") for turn in document["turns"]):
         return False
     return bool(votes) and majority(votes, [vote.get("weight", 1.0) for vote in votes], "none") is None
 
@@ -224,7 +283,8 @@ def check_result(citation: Mapping[str, Any], known: Mapping[str, Any]) -> str:
         return "fabricated: no such piece was shown"
     summary = "summary_of" in known.get(citation["evidence_id"], {})
     if citation["verified"]:
-        return "found word for word" + " in a summary" * summary
+        bears = WARRANT_WORDS.get(citation.get("warrant"))
+        return "found word for word" + " in a summary" * summary + (f"; {bears}" if bears else "")
     return f"not found in the {'summary' if summary else 'text'}"
 
 
@@ -269,8 +329,8 @@ def sources(document: Mapping[str, Any]) -> str:
 
 def _replacement_note(reading: Mapping[str, Any]) -> str:
     """A note for an agent who was to search the web but read another source; empty for other readings."""
-    fell_back = reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
-    return " (instead of the web: neither TAVILY_API_KEY nor SERPER_API_KEY is set)" if fell_back else ""
+    fell_back = reading["requested"] == "web" and reading["retriever"] not in WEB_SEARCHES
+    return f" (instead of the web: {NO_WEB_SEARCH})" if fell_back else ""
 
 
 def _warnings(document: Mapping[str, Any], *, without_caveats: bool) -> Iterator[Line]:

@@ -6,8 +6,9 @@ again, unchanged. So each field of a turn is shown once, when it first appears.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from moot.nodes._records.entries import PERSON, Turn
 from moot.nodes._records.reducers import turn_key
@@ -16,8 +17,64 @@ from moot.nodes._runtime.turns import numbered
 from moot.transcript.end import end
 from moot.transcript.kinds import words_of
 from moot.transcript.line import Line, own_line
-from moot.transcript.order import DebateOrder
+from moot.transcript.trial import is_ruled_before_debates
 from moot.transcript.words import is_late, pieces_of
+
+T = TypeVar("T")
+
+
+class DebateOrder(Generic[T]):
+    """Decides which of several concurrent debates to show.
+
+    Events of the other debates wait until the shown debate's round is over. The round is over once the shown debate has
+    an event of another round, or the last event of this debate was shown.
+    """
+
+    def __init__(self, first: str) -> None:
+        self.debate, self.round = first, 1
+        self.ended: set[str] = set()
+        self.waiting: dict[str, deque[tuple[int, T, bool]]] = {}
+
+    def add_event(self, debate: str, round: int, event: T, *, last: bool = False) -> list[T]:
+        """Adds an event in a round of a debate, and returns the events to show now, in order.
+
+        ``last`` is true for the last event of the debate.
+        """
+        self.waiting.setdefault(debate, deque()).append((round, event, last))
+        shown = []
+        while waiting := self._next():
+            _, event, last = waiting.popleft()
+            shown.append(event)
+            if last:
+                self.ended.add(self.debate)
+        return shown
+
+    def take_waiting(self) -> list[T]:
+        """Returns and removes all events that still wait, first those of the shown debate.
+
+        Call it when all debates have ended.
+        """
+        order = sorted(self.waiting, key=lambda name: name != self.debate)
+        shown = [event for debate in order for _, event, _ in self.waiting[debate]]
+        self.waiting.clear()
+        return shown
+
+    def _next(self) -> deque[tuple[int, T, bool]] | None:
+        """The queue with the next event to show; None if no waiting event may be shown yet, or if no event waits.
+
+        If the shown round is over, another debate comes next, or the same debate if no other debate has waiting events.
+        """
+        own = self.waiting.get(self.debate)
+        if own and own[0][0] == self.round:
+            return own
+        if not own and self.debate not in self.ended:
+            return None  # the shown round continues
+        for debate in sorted(self.waiting, key=lambda name: name == self.debate):
+            if waiting := self.waiting[debate]:
+                self.debate, self.round = debate, waiting[0][0]
+                return waiting
+        return None
+
 
 HeadedLines = tuple[str | None, list[Line]]
 """A heading, or None for no new heading, and its lines."""
@@ -80,7 +137,7 @@ class Live:
             yield from self._once(("stop", stop), words.stop(stop))
         if any(piece.get("status") == "seed" for piece in pieces):
             yield from self._once("pools", words.pools(pieces))
-        if any("weight" in piece for piece in pieces):
+        if any(map(is_ruled_before_debates, pieces)):
             yield from self._once("rulings", words.rulings(pieces))
         for entry in update.get("debates") or []:
             yield from self._once(("stops", entry["phase"]), self._stop_lines(entry))

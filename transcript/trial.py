@@ -11,15 +11,18 @@ from typing import Any
 from moot.core.words import count_with_noun
 from moot.nodes._records.entries import RoundRecord, Turn
 from moot.nodes._runtime.turns import titled
-from moot.nodes._texts.calibrated import calibration_basis
+from moot.nodes._texts.calibrated import calibration_basis, shown_confidence
+from moot.nodes._texts.verdict import votes_in_short
 from moot.nodes._trial.courtroom import last_values, names_suffix
 from moot.nodes._trial.negotiation import POOLS
 from moot.transcript.end import (
     ShownReasons,
     answer_text,
     calibration_lines,
+    changed_answers,
     citations,
     headline,
+    no_verdict_reason,
     reason_or_reference,
     reasons,
     robustness_lines,
@@ -87,10 +90,10 @@ class TrialWords(Words):
     def rulings(self, pieces: Iterable[Any]) -> Iterator[Line]:
         """The rulings, each with its pieces and their weights; a warning if no piece is admitted.
 
-        Pieces without a weight are left out, for example pieces found during the debates.
+        Pieces without a weight, and pieces found during the debates, are left out.
         """
         least = {"admitted": self.settings.admitted_above, "disputed": self.settings.disputed_above}
-        weighed = [piece for piece in pieces if "weight" in piece]
+        weighed = [piece for piece in pieces if is_ruled_before_debates(piece)]
         for status, does in RULINGS.items():
             ruled = sorted((p for p in weighed if p.get("status") == status), key=lambda piece: -piece["weight"])
             above = f" (above {least[status]:g}{READERS[status]})" if status in least else ""
@@ -118,19 +121,23 @@ class TrialWords(Words):
         )
 
 
+def is_ruled_before_debates(piece: Mapping[str, Any]) -> bool:
+    """Whether the arbiter ruled on a piece before the debates."""
+    return "weight" in piece and piece.get("pool") != "discovery"
+
+
 # --- the verdict ------------------------------------------------------------------------------------------------------
 
 
 def panel_verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
-    """The lines on a panel's verdict: answer, confidence, calibration, robustness, reasons, citations and dissents.
+    """The lines on a panel's verdict: answer, confidence, robustness, reasons, citations, dissents, changed positions.
 
     The citations are those of the winning side. There are none if no side wins.
     """
-    verdict, subject = document["raw_verdict"], document["task"]["subject"]
+    verdict = document["raw_verdict"]
     how = f"{panel_votes_in_words(document)}; {document['stop_reason']}"
     if document["answer"] is None:
-        no_answer = f"none, as the panel finds the {subject} {verdict}, which is not one of the answers"
-        yield from headline(document, f"Verdict: {no_answer} ({how})")
+        yield from headline(document, f"Verdict: none, as {no_verdict_reason(document)} ({how})")
     else:
         yield from headline(document, answer_text(document, how))
     yield confidence_line(document)
@@ -143,6 +150,7 @@ def panel_verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[
         yield line(
             one["agent"], "dissents", f"{one['verdict']} - {reason_or_reference(document, one['reason'], shown)}"
         )
+    yield from changed_answers(document)
 
 
 def panel_votes_in_words(document: Mapping[str, Any]) -> str:
@@ -163,12 +171,20 @@ def panel_votes_in_words(document: Mapping[str, Any]) -> str:
 
 
 def confidence_line(document: Mapping[str, Any]) -> Line:
-    """The confidence as a sum of its parts, and a note if the sum was cut or raised to a bound.
+    """The votes of the panel and the mean quality of its verdict; if it was calibrated, the confidence as a sum of its
+    parts, and a note if the sum was cut or raised to a bound.
 
     The numbers have 2 to 4 decimals: the fewest with which the rounded parts add up, or else 4.
     """
     given, parts = document["metrics"]["panel"]["verdicts"], document["confidence_parts"]
     winning, votes = given[document["raw_verdict"]], sum(given.values())
+    if shown_confidence(document) is None:
+        # A withheld verdict has no confidence.
+        quality = f" Mean quality of these verdicts: {parts['quality']:.2f}." if parts else ""
+        return own_line(f"Votes: {votes_in_short(document)}.{quality}", "")
+    if document["calibration"]["features"] != ["confidence"]:
+        sure = document["calibration"]["confidence"]
+        return own_line(f"Votes: {votes_in_short(document)}. Confidence {sure:.0%}, {calibration_basis(document)}.", "")
     base, switch, reflection = (parts[name] for name in ("base", "role_switch", "reflection"))
     total = base + switch + reflection
     limited = abs(total - document["confidence"]) > ROUNDING_ERROR

@@ -36,9 +36,14 @@ STOPS = {
 }
 """Maps a stop reason to a sentence."""
 DECISIONS = {
-    "agreed": "The gate ends the debate: all agents gave the same answer, with verified quotes.",
+    "agreed": "The gate ends the debate: all agents gave the same answer.",
+    "open": "The gate leaves the claim open, as all agents did: the debate goes on.",
     "unverified": "The gate leaves the claim open: all agents gave the same answer, with too few verified quotes.",
+    "unwarranted": "The gate leaves the claim open: all agents gave the same answer, and no quote bears it out.",
     "disputed": "The gate leaves the claim open: the answers differ.",
+    "first_answers": "All agents gave the same answer; this does not end it yet (`trigger`).",
+    "unchanged": "The gate ends the debate: asked to attack its own answer, no agent changed it.",
+    "changed": "The gate leaves the claim open: asked to attack its own answer, an agent changed it.",
 }
 """The decision of a gate, by the reason of its record."""
 SEE_VERDICT = "reasons: see the verdict"
@@ -105,6 +110,8 @@ class Words:
         yield own_line(f"{task['subject'].capitalize()}: {update['claim']}", "heading")
         if origin := ", ".join(filter(None, (task.get("speaker"), task.get("claim_date")))):
             yield own_line(f"Said by: {origin}" if task.get("speaker") else f"Said: {origin}", "aside")
+        if page := task.get("appeared_at"):
+            yield own_line(f"Appeared at: {page}", "aside")
         labels = [full_answer(task, label) for label in task["labels"]]
         answers = ", ".join(f'"{label}"' if "," in label else label for label in labels)
         answers = answers or task["kind"].replace("_", " ")
@@ -195,7 +202,9 @@ class Words:
 
     def stop(self, reason: str | None) -> Iterator[Line]:
         """Why the debate stops; nothing without a reason, or if the reason is ``single_pass``."""
-        if reason and reason != "single_pass":
+        if reason == "judge_preference" and any(turn.get("decided") for turn in self.turns):
+            yield own_line("The debate stops: the moderator can decide.")
+        elif reason and reason != "single_pass":
             yield own_line(STOPS.get(reason, f"The debate stops: {reason}."))
 
     def verdict(self, document: Mapping[str, Any]) -> Iterator[Line]:

@@ -1,4 +1,7 @@
-"""``moot assistants``: for each preset without a task, creates or updates an assistant on a running server."""
+"""``moot assistants``: for each system, creates or updates an assistant with the preset practical on a running server.
+
+The server itself has an assistant with the defaults of each system, which are those of the preset paper.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,22 @@ from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
 from langgraph_sdk.errors import LangGraphError
 from moot.core.errors import WorldError
-from moot.graphs.presets import PRESETS, Preset
+from moot.graphs import DESCRIPTIONS
+from moot.graphs._registry import graph_title
 from moot.web.login import TOKEN
 
 NAMESPACE = UUID("6f0c2b1e-2a63-4d0e-9d0b-7c1f5b7a4e19")
-"""The UUID namespace of the assistants' ids. An assistant's id depends only on its preset's name."""
+"""The UUID namespace of the assistants' ids. An assistant's id depends only on the name of its system."""
 
 
 def create_assistants(url: str) -> dict[str, str]:
-    """Creates or updates an assistant for each preset without a task; says of each: created, updated or unchanged."""
-    wanted = {name: preset for name, preset in PRESETS.items() if preset.task is None}
+    """Creates or updates an assistant for each system; says of each, by its name: created, updated or unchanged."""
     try:
         token = os.environ.get(TOKEN, "").strip()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         with httpx.Client(base_url=url) as probe, get_sync_client(url=url, api_key=None, headers=headers) as client:
             probe.get("/ok")  # fails at once if there is no server; `client` would retry for a long time
-            return {name: create(client, name, preset) for name, preset in wanted.items()}
+            return {title_of(system): create(client, system) for system in DESCRIPTIONS}
     except (httpx.HTTPError, httpx.InvalidURL, LangGraphError) as error:
         raise WorldError(
             f"The server at {url} did not answer, or it refused a request ({error}). Start one with: moot serve",
@@ -34,15 +37,24 @@ def create_assistants(url: str) -> dict[str, str]:
         ) from error
 
 
-def create(client: SyncLangGraphClient, name: str, preset: Preset) -> str:
-    """Creates or updates the assistant of a preset; returns ``created``, ``updated`` or ``unchanged``."""
-    assistant_id = str(uuid5(NAMESPACE, name))
-    wanted: dict[str, Any] = {"context": preset.settings, "name": name, "description": preset.about}
-    existing = client.assistants.search(metadata={"preset": name})
+def title_of(system: str) -> str:
+    """The name of a system's assistant."""
+    return f"{graph_title(system)}, practical"
+
+
+def create(client: SyncLangGraphClient, system: str) -> str:
+    """Creates or updates the assistant of a system; returns ``created``, ``updated`` or ``unchanged``."""
+    assistant_id = str(uuid5(NAMESPACE, system))
+    wanted: dict[str, Any] = {
+        "context": {"preset": "practical"},
+        "name": title_of(system),
+        "description": DESCRIPTIONS[system],
+    }
+    existing = client.assistants.search(metadata={"practical": system})
     if not existing:
-        client.assistants.create(preset.graph, assistant_id=assistant_id, metadata={"preset": name}, **wanted)
+        client.assistants.create(system, assistant_id=assistant_id, metadata={"practical": system}, **wanted)
         return "created"
     if all(existing[0].get(key) == value for key, value in wanted.items()):
         return "unchanged"
-    client.assistants.update(assistant_id, graph_id=preset.graph, **wanted)
+    client.assistants.update(assistant_id, graph_id=system, **wanted)
     return "updated"

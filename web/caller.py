@@ -31,6 +31,8 @@ readable_corpora: ContextVar[Collection[str] | None] = ContextVar("readable_corp
 """The corpora that the current user may read; None for all."""
 TOO_LARGE = "too_large"
 """The kind of the error for a body that is too large; the response has status 413."""
+STATUSES = {"missing_file": 404, "not_allowed": 403, "review_conflict": 409, TOO_LARGE: 413}
+"""The HTTP statuses of some kinds of errors."""
 DISCARDED = 2**30
 """The number of bytes of a body that are read and thrown away. Most clients read no response before their body is sent.
 """
@@ -104,7 +106,7 @@ def public_text(error: MootError) -> str:
 
 def http_status(error: MootError) -> int:
     """The HTTP status of the response for an error."""
-    return {"missing_file": 404, TOO_LARGE: 413}.get(error.kind) or (422 if isinstance(error, UserError) else 502)
+    return STATUSES.get(error.kind) or (422 if isinstance(error, UserError) else 502)
 
 
 def file_name(request: Request) -> str:

@@ -11,15 +11,18 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from langchain_core.runnables import RunnableConfig
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError
 from moot.core.callers import MAXIMA, check_calibration, check_embedder, check_listed_object, check_model, maxima
 from moot.core.errors import UserError, did_you_mean
 from moot.graphs import load_graph
 from moot.graphs._registry import descriptions, graph_names
+from moot.nodes._runtime.nesting import PLACE_KEYS
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._vendors.catalogue import check_callers_model
 from moot.retrievers._documents.fetch import private_address_of
+from moot.retrievers._mcp_source import listed_tool
 from moot.web.caller import caller_client, webhook_policy
 from moot.web.guard import is_own
 from starlette.requests import Request
@@ -45,7 +48,7 @@ NO_MODEL = (("source_summaries", "model"), ("source_summaries", "none"))
 CHAT_SETTINGS = ("model", "models", "agents", "debaters", "judges")
 """Settings that may name chat models: one, a list, or one for each role."""
 SOURCE_SETTINGS = ("sources", "fallback", "retriever")
-"""Settings that may name a Python object, as ``langchain:MODULE:ATTRIBUTE``."""
+"""Settings that may name a Python object, as ``langchain:MODULE:ATTRIBUTE``, or a tool, as ``mcp:SERVER/TOOL``."""
 
 
 def check_maxima_names() -> None:
@@ -74,7 +77,7 @@ async def check(body: Any, path: str, client: LangGraphClient) -> None:
                 continue
             check_input(params, path)
             for values, _ in settings_in(params):
-                check_loading(values)
+                await asyncio.to_thread(check_loading, values)
             await check_webhook(params)
             await check_settings(params, path, client)
             await check_thread(params, path, client)
@@ -158,20 +161,30 @@ async def check_settings(params: Mapping[str, Any], path: str, client: LangGraph
     """
     id_in_path = path.removeprefix("/assistants/") if path.startswith("/assistants/") else None
     named = params.get("graph_id" if path.startswith("/assistants") else "assistant_id") or id_in_path
-    given = list(settings_in(params))
-    if not given or not isinstance(named, str):
+    given, config = list(settings_in(params)), params.get("config")
+    stray = sorted(config.keys() - RunnableConfig.__annotations__.keys()) if isinstance(config, dict) else []
+    if not (given or stray) or not isinstance(named, str):
         return
     graph, own = await graph_and_settings(named, client)
     if graph not in graph_names(others=True):
         return  # the server refuses the request itself
     kind = load_graph(graph, others=True).settings
+    is_assistant = path.startswith("/assistants")
+    if is_assistant and stray:
+        raise UserError(
+            f"`config` has no key {stray[0]!r}. Settings belong into the context: context={{{stray[0]!r}: ...}}.",
+            kind="invalid_setting",
+        )
     for values, settings_only in given:
+        if is_assistant:  # a run's `configurable` also has values of its thread and of programs
+            values, settings_only = {key: one for key, one in values.items() if key not in PLACE_KEYS}, True
         known = values if settings_only else {key: value for key, value in values.items() if key in kind.model_fields}
         checked_settings(kind, {**own, **known}, graph)
 
 
 def check_loading(values: Any) -> None:
-    """Refuses settings, also nested ones, that name a model, a module or a file that the administrator did not list.
+    """Refuses settings, also nested ones, that name a model, a module, a tool or a file that the administrator did not
+    list; blocking.
 
     The debate checks them again where it uses them. This check refuses a request before it creates anything.
 
@@ -192,6 +205,8 @@ def check_loading(values: Any) -> None:
             for name in (value if isinstance(value, list) else [value]) if key in SOURCE_SETTINGS else ():
                 if isinstance(name, str) and name.startswith("langchain:"):
                     check_listed_object(name.removeprefix("langchain:"), "retriever")
+                elif isinstance(name, str) and name.startswith("mcp:"):
+                    listed_tool(name.removeprefix("mcp:"))
             check_loading(value)
 
 

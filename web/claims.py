@@ -16,8 +16,9 @@ from moot.evals._benchmarks.list_dates import ORDERS
 from moot.nodes._claims.places import sentences_in
 from moot.nodes._claims.reading import read_article, read_article_file
 from moot.nodes._claims.steps import check_text
-from moot.retrievers._documents.fetch import is_url
+from moot.retrievers._archives import is_url
 from moot.transcript.claims import claims_csv
+from moot.transcript.report.sentences import translated
 from moot.web.caller import READING, body_of, parse_json, read_upload
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -71,7 +72,7 @@ async def claims_as_csv(request: Request) -> Response:
     if not isinstance(claims, list) or not all(isinstance(one, dict) and _has_words(one) for one in claims):
         raise UserError('The body must be {"claims": [{"claim": "..."}, ...], "source": "..."}.', kind="bad_request")
     try:
-        table = claims_csv(claims, str(body.get("url") or body.get("source") or "text"))
+        table = claims_csv(claims, str(body.get("url") or body.get("source") or "text"), str(body.get("url") or ""))
     except (KeyError, TypeError) as error:
         raise UserError(
             "A claim lacks a field of the graph's output, or a field has the wrong type.", kind="bad_request"
@@ -85,7 +86,7 @@ def _has_words(claim: Any) -> bool:
 
 
 async def read_rows(request: Request) -> Any:
-    """The ``rows`` of a file of claims, as ``moot batch`` reads them, and ``notes`` about how the file is read.
+    """The ``rows`` of a file of claims, as ``moot batch`` reads them, its ``columns``, and ``notes`` on how it is read.
 
     A row that cannot be used has a ``problem`` and its ``cells``. If the file does not show how it is to be read, there
     is a ``question`` instead: the ``text`` of it, what it is ``about``, and the ``choices``.
@@ -108,7 +109,8 @@ def _read_rows(path: Path, name: str, options: ListOptions) -> dict[str, Any]:
     rows = [_row_record(row) for _, row in zip(range(MOST_ROWS + 1), file, strict=False)]
     if len(rows) > MOST_ROWS:
         raise UserError(f"{name} has more than {MOST_ROWS:,} rows. Use: moot batch {name}", kind="invalid_file")
-    return {"rows": rows, "notes": file.notes}
+    notes = [f"{note[:1].upper()}{note[1:]}." for note in file.notes]
+    return {"rows": rows, "notes": [translated(note) or note for note in notes], "columns": file.columns}
 
 
 def _row_record(row: ClaimRow | BadRow) -> dict[str, Any]:

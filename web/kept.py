@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextvars import ContextVar
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -13,16 +13,25 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.nodes._runtime.document import check_schema
+from moot.nodes._runtime.settings import DEMONSTRATION
 from moot.nodes._runtime.state import CheckedQuote, ResultDocument
 from moot.nodes._steps.reader import checked_quotes
 from moot.nodes._texts.quotes import find_quote
-from moot.nodes._texts.verdict import nothing_found
+from moot.nodes._texts.verdict import nothing_found, verdict_citations
+from moot.retrievers._archives import website_of
 from moot.transcript.document import settings_of, unfit_error
+from moot.transcript.language import speaking
 from moot.transcript.report.head import verdict_chip
+from moot.transcript.report.sources import web_address
 from pydantic import TypeAdapter, ValidationError
 
 current_user: ContextVar[str | None] = ContextVar("current_user", default=None)
-"""The name of the current user; None on a server without `MOOT_USERS`. Users cannot see each other's debates."""
+"""The name of the current user; None on a server without `MOOT_USERS`. Users cannot see each other's debates, except
+`colleagues`."""
+may_approve: ContextVar[bool] = ContextVar("may_approve", default=True)
+"""Whether the current user may approve, correct and withdraw checks. The operator of a service says who may."""
+colleagues: ContextVar[Collection[str]] = ContextVar("colleagues", default=())
+"""The users whose checks the current user may read if they are in review or were decided, and decide about."""
 
 Document = dict[str, Any]
 ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{32}")
@@ -37,13 +46,7 @@ LIST_FIELDS = ("claim", "graph", "status", "answer", "started_at")
 
 
 def parse_document(content: bytes) -> Document:
-    """Parses and checks a result document from outside, for example from ``moot verify --out``.
-
-    Raises:
-        UserError: the document is too large, is not JSON or is not a result document in the present schema; this
-            version does not know its graph or settings; a quote marked as verified is not at its position in the
-            evidence; or the summary cites a quote that was not checked.
-    """
+    """Parses and checks a result document from outside, for example from ``moot verify --out``."""
     document = parse_stored(content)
     settings_of(document)
     _check_quotes(document)
@@ -51,11 +54,7 @@ def parse_document(content: bytes) -> Document:
 
 
 def parse_stored(content: bytes) -> Document:
-    """Parses JSON as a result document.
-
-    Raises:
-        UserError: the content is too large, not JSON, or not a result document in the present schema.
-    """
+    """Parses JSON as a result document."""
     if len(content) > LARGEST:
         raise unfit_error(f"it has more than {LARGEST // 2**20} MiB")
     try:
@@ -66,11 +65,7 @@ def parse_stored(content: bytes) -> Document:
 
 
 def checked_document(value: Any) -> Document:
-    """Checks that a value is a result document; returns it without unknown fields.
-
-    Raises:
-        UserError: the value is not a result document in the present schema.
-    """
+    """Checks that a value is a result document; returns it without unknown fields."""
     try:
         check_schema(value)
         document: Document = _document_adapter().validate_python(value, strict=True)
@@ -106,11 +101,7 @@ def _check_quotes(document: Document) -> None:
 
 
 def start_time(document: Document) -> datetime:
-    """When a debate began, in UTC.
-
-    Raises:
-        ValueError: the start time is not in ISO format, or is not in the years 1 to 9999 in UTC.
-    """
+    """When a debate began, in UTC."""
     try:
         return datetime.fromisoformat(document["started_at"]).astimezone(UTC)
     except OverflowError as error:
@@ -140,7 +131,25 @@ def id_time_at(started: float) -> str:
 def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
     """A document's entry in lists, without its id: the fields `LIST_FIELDS`, and the answer as a ``chip``.
 
-    ``evidence`` says if the debate found nothing (`nothing_found`).
+    ``evidence`` says if the debate found nothing (`nothing_found`). ``demonstration`` is true if all models were the
+    built-in one or fake. ``sites`` has the website on which the claim appeared, then those that the verdict quotes.
     """
     fields = {key: document[key] for key in LIST_FIELDS}
-    return {**fields, "evidence": nothing_found(document), "chip": asdict(verdict_chip(document))}
+    models = [one["model"].partition(":")[0] for one in document["models"].values()]
+    with speaking("en"):  # the entry is stored; the page puts the answer's word into its language
+        chip = asdict(verdict_chip(document))
+    return {
+        **fields,
+        "evidence": nothing_found(document),
+        "chip": chip,
+        "demonstration": bool(models) and all(one in DEMONSTRATION for one in models),
+        "sites": sites_of(document),
+    }
+
+
+def sites_of(document: Mapping[str, Any]) -> list[str]:
+    """The website on which a claim appeared, if it is known, then those of the sources that the verdict quotes."""
+    pieces = {piece["id"]: piece.get("url") for piece in document["evidence"]}
+    cited = [pieces.get(one["evidence_id"]) for one in verdict_citations(dict(document)) if one["verified"]]
+    page = (document["task"] or {}).get("appeared_at")
+    return [*dict.fromkeys(filter(None, (website_of(web_address(url)) for url in (page, *cited))))]

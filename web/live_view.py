@@ -43,13 +43,18 @@ STEPS: Mapping[str, tuple[str, str]] = {
         ("gather_queries", "gather_challenges", "gather_testimony", "gather_samples", "share"),
         ("search", "collecting what was found"),
     ),
-    "select": ("search", "selecting evidence"),
-    "check_gate": ("check", "checking whether the first answers suffice"),
+    "plan": ("search", "planning the search"),
+    **dict.fromkeys(("select", "choose_documents"), ("search", "selecting evidence")),
+    **dict.fromkeys(("check_gate", "check_attacks"), ("check", "checking whether the first answers suffice")),
+    "attack": ("answer", "attacking its own answer"),
     "debate": ("answer", "debating"),
     "group_origins": ("check", "grouping the evidence by origin"),
     "premises": ("search", "splitting the claim into premises"),
     **dict.fromkeys(("disclose", "challenge"), ("search", "negotiating the evidence")),
-    **dict.fromkeys(("weigh_exhibit", "rule", "rule_on_expert"), ("check", "ruling on the evidence")),
+    **dict.fromkeys(
+        ("weigh_exhibit", "weigh_discovery", "rule", "rule_on_discoveries", "rule_on_expert"),
+        ("check", "ruling on the evidence"),
+    ),
     **dict.fromkeys(("respond", "answer", "agent", "model"), ("answer", "writing its answer")),
     "argue": ("answer", "arguing"),
     "request_expert": ("answer", "asking for an expert"),
@@ -73,10 +78,20 @@ STEPS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("moderate", "close_round"), ("check", "closing the round")),
     "summarise": ("check", "summing up"),
     **dict.fromkeys(("compile_record", "gather_debates"), ("decide", "compiling the record")),
-    **dict.fromkeys(("judge", "decide", "vote", "conclude"), ("decide", "deciding")),
+    **dict.fromkeys(("judge", "decide", "vote", "conclude", "aggregate"), ("decide", "deciding")),
+    **dict.fromkeys(("assess", "assess_answers", "check_warrants"), ("check", "checking what the quotes bear out")),
+    "second_opinion": ("check", "asking for a second opinion"),
     "robustness": ("decide", "testing what the verdict depends on"),
     **dict.fromkeys(
-        ("review_queries", "review_query", "review_premises", "review_evidence", "human_review", "human_remark"),
+        (
+            "review_plan",
+            "review_queries",
+            "review_query",
+            "review_premises",
+            "review_evidence",
+            "human_review",
+            "human_remark",
+        ),
         ("person", "waiting for your reply"),
     ),
 }
@@ -84,16 +99,7 @@ STEPS: Mapping[str, tuple[str, str]] = {
 
 
 def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[str, Any]:
-    """The page's view of a running debate.
-
-    Returns:
-        ``names``: each agent's name and facts; ``declared``: the number of agents that the settings declare;
-        ``most``: the maximum number of rounds, None if there is none; ``timeline``: the answers and decisions by round,
-        None if there are fewer than two in total; ``parts``: the turns by round; ``sources``: up to `MOST_SOURCES`
-        pieces of evidence; ``count``: the number of all pieces of evidence; ``quoted``: the number of quoted pieces;
-        ``warned``: the warnings about the verdict.
-
-    """
+    """The page's view of a running debate; ``timeline`` is None if there are fewer than two answers and decisions."""
     with checked_parts():
         system = load_graph(str(document.get("graph")))
         settings = checked_settings(system.settings, dict(document.get("settings") or {}), system.name)
@@ -115,7 +121,7 @@ def debate_view(document: Mapping[str, Any], wanted: Collection[str]) -> dict[st
             "sources": listed,
             "count": len(sources.pieces),
             "quoted": len(sources.quoted),
-            "warned": [[lead, text] for lead, text in head.verdict_warnings(whole)] if whole["task"] else [],
+            "warned": [[lead, text] for lead, text in head.verdict_warnings(whole, names)] if whole["task"] else [],
         }
 
 

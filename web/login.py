@@ -216,12 +216,7 @@ class Login:
         return await refusal_response(connection, path, method, status, fault)(scope, receive, send)
 
     def identify(self, connection: HTTPConnection) -> tuple[str, int, str]:
-        """Finds the user of a request.
-
-        Returns:
-            The user's name, 0 and an empty text. If the request is refused: an empty name, the HTTP status and the
-            message.
-        """
+        """The user of a request, 0 and ""; if it is refused, "", the HTTP status and the message."""
         covers_others = connection.scope["path"] == METRICS and not isinstance(self.callers, Everybody)
         if covers_others and not self.metrics_token:
             return "", 403, f"{METRICS} covers all users' debates: set {METRICS_TOKEN}, and send it."

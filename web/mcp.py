@@ -22,8 +22,8 @@ from moot.core.fingerprints import moot_version
 from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS, descriptions, graph_names
 from moot.nodes._models.prices import cost_of, read_prices
-from moot.nodes._texts.calibrated import confidence_basis
-from moot.nodes._texts.verdict import caveat_in_words, caveats, turns_by_reason, verdict_citations
+from moot.nodes._texts.calibrated import shown_confidence
+from moot.nodes._texts.verdict import caveat_in_words, caveats, turns_by_reason, verdict_citations, votes_in_short
 from moot.transcript.claims import filled_words
 from moot.transcript.end import other_warnings
 from moot.web.bounds import INVALID_REQUEST
@@ -35,7 +35,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 log = logging.getLogger(__name__)
 
 SETTINGS = (
-    *("model", "corpus", "sources", "debaters", "k", "max_rounds", "rounds", "agents", "published_before"),
+    *("preset", "model", "corpus", "sources", "debaters", "k", "max_rounds", "rounds", "agents", "published_before"),
     *("verified_quotes", "temperature", "seed", "budget", "max_cost", "max_calls", "max_seconds"),
 )
 """Settings that are separate arguments if a system has them. Other settings go into the argument ``settings``."""
@@ -45,6 +45,13 @@ PARSE_ERROR, NO_METHOD, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32601, -32602,
 """JSON-RPC's codes of errors; also `INVALID_REQUEST`."""
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Supported versions of the protocol, the latest first."""
+LISTED = ("tool_mad", "rag", "find_claims")
+"""Those of moot's own tools that are listed unless the client names others: all would fill a model's context."""
+ALL_TOOLS = "all"
+INSTRUCTIONS = (
+    f"Listed are {', '.join(LISTED)}, and the tools that this server's users have added. The address "
+    f"/mcp?tools={ALL_TOOLS} lists all debate systems, /mcp?tools=NAME,NAME some; each can be called by its name."
+)
 NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_\-.]")
 """Characters that the name of a tool may not have."""
 LONGEST = 128
@@ -84,13 +91,13 @@ RESULT: dict[str, Any] = {
         "status": {"type": "string", "description": "done, failed or interrupted."},
         "claim": {"type": ["string", "null"]},
         "verdict": {"type": ["string", "null"], "description": "Null if there is none."},
+        "votes": {
+            "type": "string",
+            "description": "Who stands behind the verdict: `2 of 2 debaters`, `panel 2 to 1`, `one answer`.",
+        },
         "confidence": {
             "type": ["number", "null"],
-            "description": "From 0 to 1; its basis is in `confidence_rests_on`.",
-        },
-        "confidence_rests_on": {
-            "type": ["string", "null"],
-            "description": "The votes or answers behind it, and its calibration: `2 of 3 votes; not calibrated`.",
+            "description": "From 0 to 1, only if the debate was given a calibration.",
         },
         "decision": {
             "type": ["string", "null"],
@@ -256,12 +263,17 @@ def initialization(given: Mapping[str, Any]) -> dict[str, Any]:
         raise JsonRpcError(INVALID_PARAMS, "`protocolVersion` must be a text.")
     version = wanted if wanted in VERSIONS else VERSIONS[0]
     about = {"name": "moot", "version": moot_version()}
-    return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}
+    return {
+        "protocolVersion": version,
+        "capabilities": {"tools": {}},
+        "serverInfo": about,
+        "instructions": INSTRUCTIONS,
+    }
 
 
 async def list_tools(client: LangGraphClient) -> list[dict[str, Any]]:
     """All debate systems and `find_claims` as tools, then the assistants that users created."""
-    tools = [
+    tools: list[dict[str, Any]] = [
         {
             "name": name,
             "title": load_graph(name, others=True).graph.name,
@@ -297,9 +309,11 @@ async def user_assistants(client: LangGraphClient) -> dict[str, Any]:
 
 
 def select_tools(tools: list[dict[str, Any]], only: str | None) -> list[dict[str, Any]]:
-    """The tools with the comma-separated names in ``only``; all tools if it is empty or None."""
-    if not only:
+    """The tools with the comma-separated names in ``only``: `LISTED` and users' own without it, `ALL_TOOLS` for all."""
+    if only == ALL_TOOLS:
         return tools
+    if not only:
+        return [tool for tool in tools if tool["name"] in LISTED or tool["name"] not in DESCRIPTIONS | OTHER_GRAPHS]
     known = {tool["name"]: tool for tool in tools}
     wanted = only.split(",")
     if unknown := [name for name in wanted if name not in known]:
@@ -439,6 +453,7 @@ def tool_result(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
         {
             "quote": cited["quote"],
             "verified": cited["verified"],
+            "warrant": cited.get("warrant"),
             "evidence_id": cited["evidence_id"],
             **{key: known.get(cited["evidence_id"], {}).get(key) or None for key in ("title", "url", "page")},
         }
@@ -450,8 +465,8 @@ def tool_result(document: dict[str, Any], usd: float | None) -> dict[str, Any]:
         "document": f"/moot/api/debates/{document['id']}",
         **{key: document[key] for key in ("status", "claim")},
         "verdict": document["answer"],
-        "confidence": document["confidence"],
-        "confidence_rests_on": confidence_basis(document),
+        "votes": votes_in_short(document),
+        "confidence": shown_confidence(document),
         **{key: document.get(key) for key in ("decision", "prediction_set")},
         "guarantee": (document.get("calibration") or {}).get("guarantee"),
         "reasons": [{"by": [turn["agent"] for turn in turns], "reason": why} for why, turns in reasons.items()],

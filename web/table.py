@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from textwrap import shorten
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID, uuid4, uuid5
 
 from langchain_core.runnables import RunnableConfig
@@ -29,17 +29,19 @@ from moot.nodes._models.replies import StoreUse, current_use
 from moot.nodes._models.session import Session
 from moot.nodes._records.reducers import turn_key, written_values
 from moot.nodes._runtime.document import unfinished
+from moot.retrievers._archives import website_of
 from moot.web import debates
 from moot.web.caller import EVERYBODY, has_auth
 from moot.web.kept import HEX, ID, current_user
+from moot.web.reviews import in_lists
 from starlette.concurrency import run_in_threadpool
 
 log = logging.getLogger(__name__)
 
 REQUEST_KEY = "moot_request"
 """The key in a run's metadata under which the run's debate finds its `RunRequest`."""
-DEBATE_KEY, IDEMPOTENCY_KEY = "moot_debate", "moot_key"
-"""The keys in a run's metadata for the debate's id and the idempotency key of a request to `moot service`.
+DEBATE_KEY, IDEMPOTENCY_KEY, REPLACES_KEY = "moot_debate", "moot_key", "moot_replaces"
+"""The keys in a run's metadata for the parts of a `RunRequest` to `moot service`.
 
 The service needs them, because another process may run the debate. The store checks that the caller owns the debate.
 """
@@ -47,6 +49,8 @@ THREADS = UUID("2a1de1f3-5d3f-4a37-9d52-5f0e6bb0b6c1")
 """The UUID namespace of threads whose ids are derived from a debate's id."""
 SEARCH_SIZE = 1000
 """Maximum number of threads in the reply to one request to the server."""
+MOST_OF_LIST = 5
+"""Maximum number of debates of a list of claims in its entry."""
 LONGEST_LINE = 120
 """Maximum length of a text's first line, in characters."""
 Reserve = Callable[[str, str | None, Mapping[str, Any]], AbstractAsyncContextManager[Budget | None]]
@@ -64,10 +68,12 @@ class RunRequest:
     Args:
         debate: the id of the debate to start or resume; if None, the debate gets a new id.
         key: the idempotency key; None without a key.
+        replaces: the id of the document whose check is debated anew; None for another debate.
     """
 
     debate: str | None = None
     key: str | None = None
+    replaces: str | None = None
 
 
 class Table:
@@ -89,7 +95,7 @@ class Table:
         A request in `requests` is used only once, because a thread passes metadata on to later runs.
         """
         if self.is_shared:
-            metadata = {DEBATE_KEY: request.debate, IDEMPOTENCY_KEY: request.key}
+            metadata = {DEBATE_KEY: request.debate, IDEMPOTENCY_KEY: request.key, REPLACES_KEY: request.replaces}
             return {name: value for name, value in metadata.items() if value}
         name = uuid4().hex
         self.requests[name] = request
@@ -113,7 +119,7 @@ class Table:
             return shared_use(run)
         request = self.requests.pop((run.get("metadata") or {}).get(REQUEST_KEY) or "", RunRequest())
         key = request.key and user_key(request.key, None)
-        return replace(current_use("record"), id=request.debate, idempotency_key=key)
+        return replace(current_use("record"), id=request.debate, idempotency_key=key, replaces=request.replaces)
 
     def reservation(self, use: StoreUse, settings: Mapping[str, Any]) -> AbstractAsyncContextManager[Budget | None]:
         """The ceilings of the debate's batch; else, in a service, a part of the user's quotas."""
@@ -132,12 +138,7 @@ class Table:
             await store.soon(store.record_thread, session.id, str(config["thread_id"]), run)
 
     async def ended(self, session: Session, error: BaseException | None) -> tuple[Document | None, str | None]:
-        """The document of a debate whose run is over.
-
-        Returns:
-            Two values. The first is the document; None for a search for claims. The second says why there is none, or
-            else why the run failed; None if neither is the case. A cancelled run did not fail.
-        """
+        """The document of a debate whose run is over, if it has one, and why there is none, or why the run failed."""
         note = hide_secrets(f"{type(error).__name__}: {error}"[:500]) if isinstance(error, Exception) else None
         token = current_user.set(session.use.person)
         try:
@@ -154,9 +155,6 @@ def shared_use(run: RunnableConfig) -> StoreUse:
 
     If the metadata has no debate's id (`DEBATE_KEY`), the run's id becomes the debate's id. So a run that restarts
     because its worker was lost continues the same debate.
-
-    Raises:
-        UserError: the debate's id in the metadata is not valid, or ``MOOT_REPLIES`` is not a mode.
     """
     metadata, config = run.get("metadata") or {}, run.get("configurable") or {}
     debate, key, id = metadata.get(DEBATE_KEY), metadata.get(IDEMPOTENCY_KEY), str(config["run_id"])
@@ -164,10 +162,10 @@ def shared_use(run: RunnableConfig) -> StoreUse:
         raise UserError(f"{DEBATE_KEY} must be a debate's id.", kind="bad_request")
     user = config["langgraph_auth_user"].identity
     person = None if user == EVERYBODY else user
-    used = current_use("record")
-    return replace(
-        used, id=debate or UUID(id).hex, idempotency_key=key and user_key(str(key), person), person=person, run=id
-    )
+    keys: Any = {"id": debate or UUID(id).hex, "idempotency_key": key and user_key(str(key), person)}
+    keys |= {"thread": config.get("thread_id"), "replaces": metadata.get(REPLACES_KEY)}
+    texts: Any = {name: None if value is None else str(value) for name, value in keys.items()}
+    return replace(current_use("record"), **texts, person=person, run=id)
 
 
 def user_key(key: str, person: str | None) -> str:
@@ -179,9 +177,6 @@ def document_of(session: Session) -> Document | None:
     """The document of a debate for the store; a partial one if the debate is unfinished.
 
     A search for claims has no document. Its cost is recorded, and None is returned.
-
-    Raises:
-        UserError, WorldError: the prices cannot be read, or the cost cannot be recorded.
     """
     config = session.run.get("configurable") or {}
     document = session.document
@@ -193,7 +188,7 @@ def document_of(session: Session) -> Document | None:
         updates = [written_values(update) for update in session.written]
         document = unfinished(session.state, [update for update in updates if has_new_items(update, session.state)])
     run, thread = (str(config[name]) if config.get(name) else None for name in ("run_id", "thread_id"))
-    return debates.new_document(document, run, thread)
+    return debates.new_document(debates.replacing(document, session.use.replaces), run, thread)
 
 
 def has_new_items(update: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
@@ -213,28 +208,78 @@ TABLE = Table()
 # --- requests of the page --------------------------------------------------------------------------------------------
 
 
-async def list_page(page: int, client: LangGraphClient, words: str = "") -> tuple[list[dict[str, Any]], int]:
-    """One page of the list of debates, newest first, and the number of all listed debates.
+STATES = ("open", "done", "failed")
+"""States by which debates are selected: those that run, wait or were interrupted; those that are done; failed ones."""
+
+
+class Wanted(NamedTuple):
+    """Which debates are listed; see `moot.web.pages.list_debates`. An empty text selects all."""
+
+    words: str = ""
+    state: str = ""
+    site: str = ""
+    list: str = ""
+    stage: str = ""
+
+
+async def list_page(page: int, client: LangGraphClient, wanted: Wanted) -> tuple[list[dict[str, Any]], int]:
+    """One page of the list of debates, newest first, and the number of all its entries.
 
     A debate is listed if it has a document or is not done. If the server has an `Auth` object, only debates on the
     caller's threads are listed. The entry of a debate has the fields of `debates.entry`, or of `undocumented_entry` if
-    the debate has no document. If the debate is in the table, the entry also has the fields of `status_and_action`.
+    the debate has no document. If the debate is in the table, the entry also has the fields of `status_and_action`. A
+    debate with a document has its ``review`` (`in_lists`), and a colleague's the name of its ``owner``.
 
-    Args:
-        page: the page's number, from 1.
-        client: sends requests as the caller.
-        words: only debates whose claim contains all these words are listed; blank for all debates.
+    Two or more debates of a list of claims are one entry, at the place of the newest one: it has the ``list`` with its
+    id, its name and whether it has a page, the ``count`` of its listed debates, and their newest ``entries``.
     """
     found = await run_in_threadpool(debates.listed)
-    if has_auth():
-        threads = await visible_threads(client)
+    if (threads := await visible_threads(client)) is not None:
         found = [one for one in found if one.thread in threads]
+    known: dict[str, dict[str, Any]] = {}
+    if wanted.list:
+        found = [one for one in found if one.list == wanted.list]
+    if wanted.stage:
+        reviewed = await run_in_threadpool(_reviewed, found)
+        found = [one for one in found if one.id in reviewed and reviewed[one.id]["stage"] == wanted.stage]
+    if wanted.words.strip() or wanted.state or wanted.site.strip():
+        entries = {one.id: await entry_of(one, client) for one in found}
+        known = {id: entry for id, entry in entries.items() if entry and is_wanted(entry, wanted)}
+        found = [one for one in found if one.id in known]
+    groups: dict[str, list[debates.Listed]] = {}
+    for one in found:
+        groups.setdefault(one.id if wanted.list or one.list is None else f"list {one.list}", []).append(one)
     first = (page - 1) * debates.PAGE_SIZE
-    if words.strip():
-        entries = [entry for one in found if (entry := await entry_of(one, client)) and has_all_words(entry, words)]
-        return entries[first : first + debates.PAGE_SIZE], len(entries)
-    listed = [await entry_of(one, client) for one in found[first : first + debates.PAGE_SIZE]]
-    return [entry for entry in listed if entry], len(found)
+    listed = []
+    shown = [*groups.values()][first : first + debates.PAGE_SIZE]
+    reviewed = await run_in_threadpool(_reviewed, [one for group in shown for one in group[:MOST_OF_LIST]])
+    for group in shown:
+        some = [(one.id, known.get(one.id) or await entry_of(one, client)) for one in group[:MOST_OF_LIST]]
+        entries_of_group = [entry | ({"review": reviewed[id]} if id in reviewed else {}) for id, entry in some if entry]
+        id = group[0].list if len(group) > 1 else None
+        about = await run_in_threadpool(debates.list_of_claims, id) if id else None
+        if about:
+            named = {"id": id, "name": about.name, "has_page": about.has_page}
+            listed.append({"list": named, "count": len(group), "entries": entries_of_group})
+        else:
+            listed += entries_of_group
+    return listed, len(groups)
+
+
+def _reviewed(listed: list[debates.Listed]) -> dict[str, dict[str, Any]]:
+    return in_lists([one.id for one in listed if one.has_document])
+
+
+def is_wanted(entry: Mapping[str, Any], wanted: Wanted) -> bool:
+    """Whether an entry is selected."""
+    status = entry.get("status")
+    state = status if status in ("done", "failed") else "open"
+    site = website_of(wanted.site.strip() if "://" in wanted.site else f"https://{wanted.site.strip()}")
+    return (
+        has_all_words(entry, wanted.words)
+        and wanted.state in ("", state)
+        and (not wanted.site.strip() or site in (entry.get("sites") or ()))
+    )
 
 
 def has_all_words(entry: Mapping[str, Any], words: str) -> bool:
@@ -243,8 +288,10 @@ def has_all_words(entry: Mapping[str, Any], words: str) -> bool:
     return all(word in claim for word in words.casefold().split())
 
 
-async def visible_threads(client: LangGraphClient) -> set[str]:
-    """The ids of all threads that the caller may see."""
+async def visible_threads(client: LangGraphClient) -> set[str] | None:
+    """The ids of all threads that the caller may see; None without an `Auth` object, whose rules would select them."""
+    if not has_auth():
+        return None
     found: set[str] = set()
     while True:
         more = await client.threads.search(limit=SEARCH_SIZE, offset=len(found), select=["thread_id"])
@@ -254,17 +301,13 @@ async def visible_threads(client: LangGraphClient) -> set[str]:
 
 
 async def entry_of(listed: debates.Listed, client: LangGraphClient) -> dict[str, Any] | None:
-    """A debate's entry in the list; None if the debate was deleted after the list was read.
-
-    Args:
-        listed: the debate.
-        client: sends requests as the caller.
-    """
+    """A debate's entry in the list; None if the debate was deleted after the list was read."""
     store = open_store()
-    row = await store.soon(store.run, listed.debate)
+    is_others = current_user.get() not in (None, listed.person)  # the user may only read it and decide about it
+    row = None if is_others else await store.soon(store.run, listed.debate)
     if listed.has_document:
         try:
-            entry = await run_in_threadpool(debates.entry, listed.id)
+            entry = await run_in_threadpool(debates.entry, listed.id) | ({"owner": listed.person} if is_others else {})
         except UserError as error:
             if error.kind != "missing_file":
                 raise
@@ -288,16 +331,7 @@ def undocumented_entry(row: Run) -> dict[str, Any]:
 
 
 async def status_and_action(row: Run, client: LangGraphClient) -> dict[str, Any]:
-    """The status of a debate in the table, and what its user may do next.
-
-    Returns:
-        ``status``; ``debate``: the id; ``calls``: the number of stored calls of models; ``note``: a remark, such as why
-        the debate failed, or None. If the user may act, ``can`` is ``watch``, ``answer`` or ``resume``; otherwise,
-        ``can`` is missing. For ``watch`` and ``answer``, ``thread`` is the debate's thread.
-
-    Raises:
-        WorldError: the server could not look up the debate's thread or run.
-    """
+    """The status of a debate in the table, and what its user ``can`` do next: ``watch``, ``answer`` or ``resume``."""
     last_run = row.served
     going = await run_status(*last_run, client) if last_run and row.status in ("running", "interrupted") else None
     if row.status == "interrupted" and TABLE.is_shared and going in GOING:  # a worker was lost, another one restarts it
@@ -354,8 +388,7 @@ async def run_status(thread: str, run: str, client: LangGraphClient) -> str | No
 async def _found(lookup: Awaitable[Any]) -> Any:
     """What the server answers; None if it refuses the request, for example because nothing is found.
 
-    Raises:
-        WorldError: the server could not answer the request (status 500 or higher).
+    If it could not answer (status 500 or higher), that is a WorldError.
     """
     try:
         return await lookup
@@ -368,18 +401,11 @@ async def _found(lookup: Awaitable[Any]) -> Any:
 
 
 async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Run | None]:
-    """Finds a debate by its id, by the id of its document, or by the id of its thread.
+    """The last document's id and the row (each may be None) of a debate by its id, or that of its document or thread.
 
     For a thread, the last debate on the thread is found. If the server has an `Auth` object, debates on threads that
-    the caller cannot read are not found. With ``MOOT_USERS``, users find only rows of their own debates.
-
-    Returns:
-        The id of the debate's last document, and the debate's row. Each is None if it does not exist. If a document's
-        id is given, the same id is returned, even if no such document is stored.
-
-    Raises:
-        UserError: there is no such debate, or the caller may not see it.
-        WorldError: the server could not look up the debate's thread.
+    the caller cannot read are not found. With ``MOOT_USERS``, users find only rows of their own debates, and documents
+    that they may read.
     """
     store = open_store()
     if len(id) == 36:
@@ -392,7 +418,9 @@ async def find_debate(id: str, client: LangGraphClient) -> tuple[str | None, Run
     else:
         stem = await run_in_threadpool(last_document, row) if row else None
     if row is not None and current_user.get() not in (None, row.person):
-        stem = row = None
+        row = None
+        if stem is not None and not await run_in_threadpool(debates.has_document, stem):
+            stem = None
     last_run = row.served if row and has_auth() else None
     if (stem is None and row is None) or (last_run and not await thread_exists(last_run[0], client)):
         raise UserError("There is no such debate: it was deleted, or the link is wrong.", kind="missing_file")
@@ -406,15 +434,7 @@ def last_document(row: Run) -> str | None:
 
 
 async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
-    """Resumes an interrupted, failed or waiting debate with the same input, settings and stored replies.
-
-    Returns:
-        ``thread_id`` and ``run_id`` of the new run.
-
-    Raises:
-        UserError: there is no such debate, or it cannot be resumed.
-        WorldError: the server could not look up the debate's thread or run.
-    """
+    """Resumes an interrupted, failed or waiting debate with its stored replies; returns its new thread and run."""
     _, row = await find_debate(id, client)
     if row is not None and (await status_and_action(row, client))["status"] == "running":
         raise UserError("This debate is still running.", kind="bad_request")
@@ -429,15 +449,22 @@ async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
             f"This debate {state}; only interrupted, failed and waiting debates can be resumed.",
             kind="bad_request",
         )
-    thread = row.thread or str(uuid5(THREADS, row.id))
+    thread, request = row.thread or str(uuid5(THREADS, row.id)), RunRequest(debate=row.id, replaces=row.replaces)
+    return await start(thread, row.graph, row.input, row.settings, request, client)
+
+
+async def start(
+    thread: str, graph: str, input: Any, settings: Any, request: RunRequest, client: LangGraphClient
+) -> dict[str, str]:
+    """Starts or resumes a debate on a thread of its own; returns the thread and the run."""
     try:
-        await client.threads.create(thread_id=thread, if_exists="do_nothing", graph_id=row.graph)
+        await client.threads.create(thread_id=thread, if_exists="do_nothing", graph_id=graph)
         run = await client.runs.create(
             thread,
-            row.graph,
-            input=row.input,
-            context=row.settings,
-            **TABLE.run_arguments(RunRequest(debate=row.id)),
+            graph,
+            input=input,
+            context=settings,
+            **TABLE.run_arguments(request),
             stream_mode=["updates", "custom"],
             stream_subgraphs=True,
             stream_resumable=True,
@@ -446,7 +473,7 @@ async def resume(id: str, client: LangGraphClient) -> dict[str, str]:
     except ConflictError as error:
         raise UserError("This debate is still running.", kind="bad_request") from error
     except APIError as error:
-        raise UserError(f"The debate cannot be resumed ({error.message[:300]}).", kind="bad_request") from error
+        raise UserError(f"The debate cannot be started ({error.message[:300]}).", kind="bad_request") from error
     return {"thread_id": thread, "run_id": run["run_id"]}
 
 
@@ -454,11 +481,6 @@ async def delete(id: str, client: LangGraphClient) -> None:
     """Deletes a debate for good: its documents, row, stored replies and thread.
 
     Documents of further branches (see `ID`) may be kept.
-
-    Raises:
-        UserError: there is no such debate, or it is still running.
-        WorldError: the server could not look up the debate's thread.
-        APIError: the server could not delete the thread.
     """
     stem, row = await find_debate(id, client)
     if row is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,8 +18,9 @@ def batch(
     file: Annotated[
         Path,
         typer.Argument(
-            help="CSV, .xlsx or JSON Lines with a column `claim`. Optional columns: label, labels, date, speaker, "
-            "given, group, id, graph, settings. With --queue, in place of a file: status, cancel or retry."
+            help="CSV, .xlsx or JSON Lines with a column `claim`. Optional columns: task, label, labels, options, "
+            "date, speaker, appeared_at (or url, link), given, group, id, graph, settings. With --queue, in place of a "
+            "file: status, cancel or retry."
         ),
     ],
     id: Annotated[
@@ -36,7 +38,7 @@ def batch(
     ] = None,
     dates: Annotated[
         str | None,
-        typer.Option(metavar="dmy|mdy", help="The order of dates such as 3/4/2025.", show_default="as the dates show"),
+        typer.Option(metavar="dmy|mdy|ymd", help="The order of dates as 3/4/2025.", show_default="as the dates show"),
     ] = None,
     sheet: Annotated[
         str | None, typer.Option(help="The sheet of an .xlsx file.", show_default="the first visible one")
@@ -44,6 +46,16 @@ def batch(
     charset: Annotated[
         str | None,
         typer.Option(help="The encoding of the file, such as windows-1252.", show_default="as the file shows"),
+    ] = None,
+    as_is: Annotated[
+        bool, typer.Option("--as-is", help="Check rows that are probably no claims, such as `ok` or an address.")
+    ] = False,
+    leave_out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROWS",
+            help="Rows that are not checked, such as 3,7-9: for example those that are nearly the same as others.",
+        ),
     ] = None,
     queue: Queue = None,
     graphs: Annotated[
@@ -61,6 +73,7 @@ def batch(
     max_cost: Annotated[float | None, typer.Option(min=0, help="Maximum USD for all rows together.")] = None,
     max_calls: Annotated[int | None, typer.Option(min=1, help="Maximum model calls for all rows together.")] = None,
     max_seconds: MaxSeconds = None,
+    run_on_queue: Callable[..., Any] | None = None,  # no option: what runs the rows if there is a queue
     **options: Any,
 ) -> None:
     """Debate every claim of a file. After an interruption, run the same command again to continue.
@@ -74,10 +87,6 @@ def batch(
     """
     from moot.cli.signals import Stop
 
-    if str(file) in ACTIONS and queue:
-        from moot.cli.queue.command import manage_batches
-
-        return manage_batches(str(file), id, queue)
     if str(file) in ACTIONS and not file.exists():
         raise typer.BadParameter(
             f"`moot batch {file}` needs a queue: name it with --queue postgresql://... or MOOT_QUEUE."
@@ -88,16 +97,16 @@ def batch(
         raise typer.BadParameter("name the folder for the table, and each row's document and report: --out FOLDER")
     with Stop() as stop:  # before the slow imports, so that `stop` also handles Ctrl-C during them
         from moot.cli.asking import input_from_options, named_settings
-        from moot.cli.batch.batch import LOCK, Batch, run_batch, store_of_rows
+        from moot.cli.batch.asking import Chosen, ask_about, keep_choices, row_numbers
+        from moot.cli.batch.batch import LOCK, Batch, Limits, run_batch, store_of_rows
         from moot.cli.batch.jobs import BatchOptions, check_first_row
-        from moot.cli.batch.runner import Limits
         from moot.cli.batch.table import FILE
         from moot.cli.lists import list_options, open_list
         from moot.cli.resuming import parse_mode
         from moot.core.config import usual_settings, value_of
         from moot.core.errors import UserError
         from moot.core.files import exclusive_folder
-        from moot.graphs.presets import load_preset
+        from moot.graphs._registry import DEFAULT_GRAPH
         from moot.web.debates import history_is_on
 
         if graphs and options["graph"]:
@@ -105,21 +114,17 @@ def batch(
         if queue and workers > 1:
             raise UserError("A queue has its own workers: leave out --workers.", kind="invalid_setting")
         history_is_on()  # raises an error if the value of MOOT_HISTORY is not valid
-        bundle = load_preset(options["preset"])
-        default_graph = None if options["preset"] else value_of("graph")
-        systems = (
-            [name.strip() for name in graphs.split(",")]
-            if graphs
-            else [options["graph"] or default_graph or bundle.graph]
-        )
-        debate_input = input_from_options(options, bundle.task)
+        chosen = graphs or options["graph"] or value_of("graph") or DEFAULT_GRAPH
+        systems = [name.strip() for name in chosen.split(",")] if graphs else [chosen]
+        debate_input = input_from_options(options)
         named = named_settings(options)
         row_options = BatchOptions(
             [*dict.fromkeys(systems)],
             debate_input,
             options["settings"] or [],
             named,
-            {**usual_settings(), **bundle.settings},
+            usual_settings(),
+            options["evidence"],
         )
         mode = parse_mode(options["replies"] or value_of("replies") or "record")
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds, queue)
@@ -129,5 +134,9 @@ def batch(
             check_first_row(claims, row_options, here=False)
         else:
             with_model(lambda: check_first_row(claims, row_options), named, stop.ask)
-        with exclusive_folder(out, "batch", LOCK, FILE), store_of_rows(limits.queue) as store:
-            raise SystemExit(run_batch(Batch(claims, out, row_options, mode, store), limits, stop))
+        rows = Chosen(as_is, None if leave_out is None else row_numbers(leave_out))
+        if not (out / FILE).exists():
+            rows, mode = ask_about(claims, row_options, mode, stop.ask, rows)
+        with exclusive_folder(out, "batch", LOCK, FILE), store_of_rows(queue, mode, out) as store:
+            batch = Batch(claims, out, row_options, mode, store, keep_choices(out, rows))
+            raise SystemExit(run_batch(batch, limits, stop, run_on_queue))

@@ -6,15 +6,18 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from moot.cli.options import chosen_settings, parse_pairs
-from moot.cli.resuming import check_models, check_packages
+from moot.cli.options import chosen_settings, parse_pairs, with_evidence
+from moot.cli.resuming import check_models, check_packages, note_reading
 from moot.core.errors import UserError
 from moot.evals._benchmarks.claim_files import BadRow, ClaimRow
 from moot.graphs import load_graph
-from moot.nodes._runtime.settings import Settings
+from moot.nodes._runtime.settings import EvidenceSettings, Settings
+from moot.nodes._texts.task import TASKS
+from moot.retrievers._languages import DEFAULT
+from moot.web.repeats import doubt_of, same_claim
 
 SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,59}")
 """Ids that can be file names unchanged, unless `RESERVED` matches them."""
@@ -30,8 +33,9 @@ class BatchOptions:
         systems: the debate systems; a row that names no system runs on each.
         asked: the input of the debates, except the claim.
         pairs: settings, as ``KEY=VALUE``.
-        named: settings from options such as ``--model``. They override ``preset``, and ``pairs`` override them.
-        preset: the default settings of `moot.core.config`, overridden by a preset's settings.
+        named: settings from options such as ``--model``. They override ``defaults``, and ``pairs`` override them.
+        defaults: the default settings of `moot.core.config`.
+        evidence: the words of ``--evidence``; systems that do not search ignore them if the batch has several.
 
     Raises:
         UserError: as the method `settings`; or there are several systems, and a pair names a setting that none has.
@@ -41,7 +45,8 @@ class BatchOptions:
     asked: Mapping[str, Any]
     pairs: Sequence[str]
     named: Mapping[str, Any]
-    preset: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    evidence: str | None = None
 
     def __post_init__(self) -> None:
         known = {name for system in self.systems for name in load_graph(system).settings.model_fields}
@@ -52,21 +57,15 @@ class BatchOptions:
             self.settings(system, {})
 
     def settings(self, system: str, own: Mapping[str, Any]) -> Settings:
-        """The settings of a row's debate.
-
-        Args:
-            system: the debate system. If the batch has several systems, pairs for settings that this system lacks are
-                ignored.
-            own: the row's settings, which override all other settings.
-
-        Raises:
-            UserError: the system or a setting is unknown, a pair has no ``=``, a value is not valid, or the debate
-                would ask a person.
-        """
+        """The settings of a row's debate; ``own`` ones override all others, and pairs of other systems are ignored."""
         kind = load_graph(system).settings
         several = len(self.systems) > 1
         pairs = [pair for pair in self.pairs if not several or _setting_name(pair) in kind.model_fields]
-        given = parse_pairs(pairs, {**self.preset, **self.named}, kind().model_dump(mode="json"))
+        values = {"preset": "practical", **self.defaults, **self.named}
+        if self.evidence is not None and (not several or issubclass(kind, EvidenceSettings)):
+            texts = bool(self.asked.get("given"))
+            values |= with_evidence(load_graph(system), pairs, {**values, **own}, self.evidence, given=texts)
+        given = parse_pairs(pairs, values, kind().model_dump(mode="json"))
         settings = chosen_settings(kind, {**given, **own}, system)
         if getattr(settings, "ask_person", ()):
             raise UserError("A batch cannot ask a person: leave out `ask_person`.", kind="invalid_setting")
@@ -86,6 +85,8 @@ class Job:
         settings: the debate's settings.
         most: if several processes run the batch, the tokens, USD and calls that this debate may take, including its
             earlier runs; empty if the batch has no such ceilings, or one process that runs all rows.
+        written: the row's cells in the file, for the table.
+        language: the language of the report, if the claim's own one is not certain.
     """
 
     number: int
@@ -95,44 +96,51 @@ class Job:
     asked: Mapping[str, Any]
     settings: Mapping[str, Any]
     most: Sequence[float] = ()
+    written: Sequence[str] = ()
+    language: str = DEFAULT
 
 
-def jobs_of(row: ClaimRow, name: str, options: BatchOptions, batch: str) -> list[Job]:
-    """The debates of a row.
-
-    Args:
-        row: the row.
-        name: the name of the row's files, without a suffix.
-        options: the options for all rows.
-        batch: the batch's id.
-
-    Raises:
-        UserError: the row's system or settings are not valid, or the row names a system although ``options`` have
-            several.
-    """
+def jobs_of(row: ClaimRow, name: str, options: BatchOptions, batch: str, language: str) -> list[Job]:
+    """The debates of a row."""
     several = len(options.systems) > 1
     if row.graph and several:
         raise UserError(
             "The row names a graph, and --graphs names several: leave out the row's graph or --graphs.",
             kind="bad_request",
         )
-    given = [*options.asked["given"], *({"title": title, "text": text} for title, text in row.given)]
-    own = {"claim": row.claim, "labels": list(row.labels), "claim_date": row.claim_date, "speaker": row.speaker}
-    asked = {**options.asked, **{key: value for key, value in own.items() if value}, "given": given}
-    jobs = []
+    asked, jobs = row.input_of(options.asked), []
     for system in [row.graph] if row.graph else options.systems:
         settings = options.settings(system, row.settings).model_dump(mode="json")
-        content = json.dumps([batch, row.id, system, asked, settings], sort_keys=True, ensure_ascii=False)
-        key = hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()[:32]
-        jobs.append(Job(row.number, f"{name}.{system}" if several else name, system, key, asked, settings))
+        about = (row.number, f"{name}.{system}" if several else name, system, "", asked, settings)
+        job = Job(*about, written=row.written, language=language)
+        jobs.append(replace(job, key=debate_key(batch, row.id, job)))
     return jobs
+
+
+def debate_key(batch: str, row: str, job: Job) -> str:
+    """The id of a debate of a batch's row."""
+    content = json.dumps([batch, row, job.system, job.asked, job.settings], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def doubt_of_row(row: ClaimRow, shared: Mapping[str, Any]) -> str:
+    """Why the row is probably no claim (`doubt_of`); empty if it may be one, or if its task needs no sentence."""
+    asked = row.input_of(shared)
+    named = asked.get("task") or ("choice" if asked.get("options") else "labels")
+    return doubt_of(row.claim) if named not in TASKS or TASKS[named].kind == "labels" else ""
+
+
+def content_of(job: Job) -> bytes:
+    """What a debate depends on. Debates of two rows with equal contents are the same debate, so that one is enough."""
+    asked = {**job.asked, "claim": same_claim(job.asked["claim"])}
+    content = json.dumps([job.system, asked, job.settings], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(content.encode(errors="surrogatepass")).digest()
 
 
 def check_first_row(rows: Iterable[ClaimRow | BadRow], options: BatchOptions, *, here: bool = True) -> None:
     """Checks the models of the first row whose settings are valid; if it runs ``here``, also the packages. Blocking.
 
-    Raises:
-        UserError: as `check_models` and `check_packages`; or the file of claims cannot be read.
+    Says on standard error what reading pages takes.
     """
     for row in rows:
         if isinstance(row, BadRow):
@@ -146,16 +154,12 @@ def check_first_row(rows: Iterable[ClaimRow | BadRow], options: BatchOptions, *,
             if here:
                 check_packages(settings, system)
             check_models(settings, system)
+            note_reading(settings, system)
         return
 
 
 def file_name(id: str, *, taken: bool = False) -> str:
-    """A safe file name for any id. It is never a path, a device or the name for another id.
-
-    Args:
-        id: the row's id.
-        taken: whether another id, which differs only in case, already has the name without a hash.
-    """
+    """A safe file name for any id: no path, no device and, if it is ``taken`` but for case, not that of another id."""
     if SAFE_ID.fullmatch(id) and not RESERVED.fullmatch(id) and not taken:
         return id
     readable = re.sub(r"[^A-Za-z0-9_]+", "-", id).strip("-")[:40] or "row"

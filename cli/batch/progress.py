@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-import time
-
-from moot.cli.batch.outcomes import Outcome
+from moot.core.batch_runner import Outcome, Progress
 from moot.transcript.line import format_duration
+from rich import progress
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 STEPS = 10
 """Minimum number of lines that are printed if there is no terminal. If there are fewer debates, each has a line."""
 
 
-class BatchProgress:
+class BatchProgress(Progress):
     """A progress bar of debates; without a terminal, lines of text.
 
     Args:
         console: the console to draw on.
         total: number of debates to run.
+        at_once: the number of debates in flight; 0 if it is not known.
         budget: the maximum number of tokens for all rows; None for no limit.
         max_cost: the maximum cost of all rows in USD; None for no limit.
         spent: the tokens and USD of earlier runs of the batch.
     """
 
     def __init__(
-        self, console: Console, total: int, budget: float | None, max_cost: float | None, spent: tuple[int, float]
+        self,
+        console: Console,
+        total: int,
+        at_once: int,
+        budget: float | None,
+        max_cost: float | None,
+        spent: tuple[int, float],
     ) -> None:
+        super().__init__(total)
         self.console = console
-        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-        self.bars = Progress(*columns, console=console, disable=not console.is_terminal)
-        self.total = total
+        columns = (progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeElapsedColumn())
+        shown = (*columns, progress.TextColumn("{task.description}"))
+        self.bars = progress.Progress(*shown, console=console, disable=not console.is_terminal)
+        self.at_once = at_once
         self.budget, self.max_cost = budget, max_cost
         self.spent_before = spent
-        self.ended = self.failed = self.tokens = 0
-        self.usd = 0.0
-        self.all_priced = True
-        self.started = time.monotonic()
 
     def __enter__(self) -> BatchProgress:
         self.bars.start()
@@ -48,12 +51,7 @@ class BatchProgress:
 
     def note(self, outcome: Outcome) -> None:
         """Counts a debate that has ended, and shows the new progress."""
-        self.ended += 1
-        self.failed += outcome["status"] != "done"
-        if paid := outcome.get("paid"):
-            self.tokens += paid["tokens"]
-            self.usd += paid["usd"] or 0
-            self.all_priced = self.all_priced and paid["usd"] is not None
+        super().note(outcome)
         self.bars.update(self.bar, completed=self.ended, description=self.estimate())
         if self.bars.disable and self.ended % max(1, self.total // STEPS) == 0:
             self.console.print(f"{self.ended}/{self.total} debates; {self.estimate()}", highlight=False, soft_wrap=True)
@@ -63,8 +61,8 @@ class BatchProgress:
 
         The text also has what is left of the ceilings, and the number of failed debates.
         """
-        share = max(self.total - self.ended, 0) / self.ended
-        seconds = (time.monotonic() - self.started) * share
+        left = max(self.total - self.ended, 0)
+        share, seconds = left / self.ended, self.seconds_left(left, self.at_once) or 0
         text = f"about {format_duration(seconds)} and {self.tokens * share:,.0f} tokens" if share else "none"
         if share and self.all_priced and self.usd:
             text += f" (${self.usd * share:,.2f})"

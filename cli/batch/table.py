@@ -1,28 +1,30 @@
-"""The outcomes of a batch as a table: in ``table.csv`` in the batch's folder, and on the screen."""
+"""The outcomes of a batch as a table: in ``table.csv`` and ``table.xlsx`` in the batch's folder, and on the screen."""
 
 from __future__ import annotations
 
-import csv
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from moot.cli.batch.outcomes import Outcome
-from moot.core.batches import Row
-from moot.core.files import escape_formula, write_error
+from moot.core.batches import SAME_AS, SAME_ROW, Row
+from moot.core.files import write_error
+from moot.core.sheets import Cell, write_tables
 from moot.core.words import count_with_noun
 from moot.retrievers._evidence import clean
-from moot.transcript.columns import DEBATE_COLUMNS, ROW_COLUMNS
+from moot.transcript.columns import DEBATE_COLUMNS, Columns, cells_of_row, header_of
+from moot.transcript.outcome import Outcome, cells_of
+from moot.web.reviews import cells_of_review, of_debates
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-FILE = "table.csv"
+FILE, SHEET = "table.csv", "table.xlsx"
 COLUMNS = (*DEBATE_COLUMNS, "document", "report")
 MOST_SHOWN = 50
 """Maximum number of rows on the screen. If the table has more, only failed and bad rows are printed."""
@@ -37,8 +39,14 @@ LONGEST_FAULT = 300
 
 The most frequent error is printed in full if it is also the first error of the table.
 """
+MOST_NAMED = 20
+"""Maximum number of rows that are named in a sentence."""
+AT_ONCE = 500
+"""Number of rows whose reviews are looked up at a time."""
 NOT_BEGUN = "not begun"
 """The status of a debate without an outcome."""
+LEFT_OUT = "left out"
+"""The status of a row that is not checked because a person said so."""
 
 
 @dataclass(frozen=True)
@@ -51,20 +59,45 @@ class TableRow:
 
     number: int
     id: str
-    name: str
     claim: str
     label: str | None
     group: str | None
     outcomes: dict[str, Outcome | None]
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The names of the debates' files, by system; without a suffix."""
+    job: Mapping[str, Any] = field(default_factory=dict)
+    """The job of the row's first debate, with the row's cells in the file."""
+    reviews: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What editors decided (`moot.web.reviews.in_lists`), by system."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The facts of the row, by the columns of the table."""
+        asked = self.job.get("asked") or {}
+        origin = {"speaker": asked.get("speaker"), "date": asked.get("claim_date")}
+        return {
+            "row": self.number,
+            **{name: getattr(self, name) for name in ("id", "claim", "label", "group")},
+            **origin,
+        }
 
 
 def table_rows(rows: Iterable[Row]) -> Iterator[TableRow]:
     """Yields a row of the table for the debates of each row of the file."""
-    for number, group in groupby(rows, lambda row: row.number):
-        debates = list(group)
-        row = debates[0]
-        outcomes = {one.system: None if one.outcome is None else dict(one.outcome) for one in debates}
-        yield TableRow(number, row.id, row.name, row.claim, row.label, row.group, outcomes)
+    groups = (list(group) for _, group in groupby(rows, lambda row: row.number))
+    while some := [*islice(groups, AT_ONCE)]:
+        reviewed = of_debates([_key(one) for debates in some for one in debates])
+        for debates in some:
+            row = debates[0]
+            outcomes = {one.system: None if one.outcome is None else dict(one.outcome) for one in debates}
+            files = {one.system: one.file for one in debates}
+            reviews = {one.system: reviewed[_key(one)] for one in debates if _key(one) in reviewed}
+            yield TableRow(row.number, row.id, row.claim, row.label, row.group, outcomes, files, row.job, reviews)
+
+
+def _key(row: Row) -> str:
+    """The id of a row's debate: that of the first row if it repeats one."""
+    return str(row.job.get(SAME_AS, row.key))
 
 
 @dataclass
@@ -81,6 +114,10 @@ class Summary:
     statuses: Counter[str] = field(default_factory=Counter)
     cut_short: int = 0
     """Number of answers from debates that a ceiling ended early."""
+    cut_rows: list[str] = field(default_factory=list)
+    """The ids of the first rows with such answers."""
+    rows_not_begun: list[str] = field(default_factory=list)
+    """The ids of the first rows without an outcome."""
     answers: dict[str, Counter[str]] = field(default_factory=dict)
     first: list[TableRow] = field(default_factory=list)
     failed: list[TableRow] = field(default_factory=list)
@@ -98,10 +135,14 @@ class Summary:
         self.complete += len(done) == len(row.outcomes)
         self.unanswered += sum(one["answer"] is None for one in done.values())
         answered = [one for one in done.values() if one["answer"] is not None]
-        self.cut_short += sum(one.get("stop_reason") == "budget_exhausted" for one in answered)
+        cut_short = sum(one.get("stop_reason") == "budget_exhausted" for one in answered)
+        self.cut_short += cut_short
+        for ids, applies in ((self.cut_rows, cut_short), (self.rows_not_begun, None in row.outcomes.values())):
+            if applies and len(ids) < MOST_NAMED:
+                ids.append(clean(row.id))
         for system, outcome in row.outcomes.items():
             self.statuses[NOT_BEGUN if outcome is None else outcome["status"]] += 1
-            if outcome is not None and outcome["status"] != "done":
+            if outcome is not None and outcome["status"] not in ("done", LEFT_OUT):
                 error = clean(outcome["error"] or "")
                 fault = shorten(error, LONGEST_FAULT, placeholder=" ...")
                 self.first_error = self.first_error or error
@@ -113,63 +154,75 @@ class Summary:
                 self.answers.setdefault(system, Counter())[str(done[system]["answer"] or "no answer")] += 1
         if len(self.first) < MOST_SHOWN:
             self.first.append(row)
-        has_failed = any(one is not None and one["status"] != "done" for one in row.outcomes.values())
+        outcomes = row.outcomes.values()
+        has_failed = any(one is not None and one["status"] not in ("done", LEFT_OUT) for one in outcomes)
         if has_failed and len(self.failed) < MOST_SHOWN:
             self.failed.append(row)
 
 
-def write_table(rows: Iterable[TableRow], folder: Path, systems: Sequence[str]) -> Summary:
+def write_table(
+    rows: Iterable[TableRow],
+    folder: Path,
+    systems: Sequence[str],
+    own: Columns,
+    stop_reason: str = "",
+    *,
+    with_sheet: bool = False,
+) -> Summary:
     """Writes the table, a row at a time, and returns its summary. Blocking.
 
     Args:
-        rows: the rows, in order.
-        folder: the batch's folder.
-        systems: the systems of the command line. If there are several, each has its own columns.
-
-    Raises:
-        UserError, WorldError: the table cannot be written; an old table is left unchanged.
+        rows: the rows.
+        folder: the folder of the batch.
+        systems: the systems of the batch.
+        own: the columns of the list.
+        stop_reason: why debates were not begun.
+        with_sheet: whether it is also written as .xlsx.
     """
-    several = len(systems) > 1
-    summary = Summary(systems, several)
-    path, partial = folder / FILE, folder / f".{FILE}.{secrets.token_hex(8)}.part"
-    titles = [f"{system}: {name}" for system in systems for name in COLUMNS[1:]] if several else COLUMNS
+    summary = Summary(systems, len(systems) > 1)
+    wanted = [FILE, *([SHEET] if with_sheet else [])]
+    partial = {name: folder / f".{name}.{secrets.token_hex(8)}.part" for name in wanted}
+    names = [f"{system}: {name}" for system in systems for name in COLUMNS[1:]]
+    header = header_of(own, ["agree", *names] if summary.several else COLUMNS)
+
+    def lines() -> Iterator[list[Cell]]:
+        for row in rows:
+            summary.note(row)
+            yield cells_of_row(own, row.job.get("written") or (), row.facts, _debates_cells(row, systems, stop_reason))
+
     try:
-        # the encoding writes a byte order mark, without which spreadsheets do not read the file as UTF-8
-        with partial.open("x", encoding="utf-8-sig", newline="") as file:
-            lines = csv.writer(file)
-            lines.writerow((*ROW_COLUMNS, *(["agree"] if several else []), *titles))
-            for row in rows:
-                summary.note(row)
-                lines.writerow(map(escape_formula, _cells(row, systems)))
-        partial.replace(path)
+        with ExitStack() as files:
+            text = files.enter_context(partial[FILE].open("x", encoding="utf-8", newline=""))
+            sheet = files.enter_context(partial[SHEET].open("xb")) if with_sheet else None
+            write_tables(header, lines(), text, sheet)
+        for name in wanted:
+            partial[name].replace(folder / name)
     except OSError as error:
-        raise write_error(path, error) from error
+        raise write_error(folder / FILE, error) from error
     finally:
-        partial.unlink(missing_ok=True)
+        for path in partial.values():
+            path.unlink(missing_ok=True)
     return summary
 
 
-def _cells(row: TableRow, systems: Sequence[str]) -> list[str]:
-    cells = [str(row.number), row.id, row.claim, row.label or "", row.group or ""]
+def _debates_cells(row: TableRow, systems: Sequence[str], stop_reason: str) -> list[Cell]:
     if len(systems) == 1:
         [(system, outcome)] = row.outcomes.items()
-        return [*cells, system, *_debate_cells(row, system, outcome, suffix="")]
-    cells.append(_agreement(row))
+        return [system, *_debate_cells(row, system, outcome, stop_reason)]
+    cells: list[Cell] = [_agreement(row)]
     for system in systems:
-        outcome = row.outcomes.get(system, row.outcomes.get(""))
-        cells += _debate_cells(row, system, outcome, suffix=f".{system}")
+        cells += _debate_cells(row, system, row.outcomes.get(system, row.outcomes.get("")), stop_reason)
     return cells
 
 
-def _debate_cells(row: TableRow, system: str, outcome: Outcome | None, suffix: str) -> list[str]:
-    if outcome is None:
-        return [NOT_BEGUN, *[""] * (len(COLUMNS) - 2)]
-    spent = outcome.get("spent") or {}
-    found: dict[str, Any] = {**outcome, **spent}
-    names = COLUMNS[1:-2]
-    cells = ["" if found.get(name) is None else str(found[name]) for name in names]
-    files = [f"{row.name}{suffix}{end}" if spent else "" for end in (".json", ".html")]
-    return cells + files
+def _debate_cells(row: TableRow, system: str, outcome: Outcome | None, stop_reason: str) -> list[Cell]:
+    found: dict[str, Any] = {"status": NOT_BEGUN, "stop_reason": stop_reason} if outcome is None else cells_of(outcome)
+    found["same_as_row"] = row.job.get(SAME_ROW)
+    if outcome and outcome["status"] == "done":
+        found |= cells_of_review(row.reviews.get(system, {"stage": "new"}))
+    if outcome and outcome.get("spent"):
+        found |= {"document": f"{row.files[system]}.json", "report": f"{row.files[system]}.html"}
+    return [found.get(name) for name in COLUMNS[1:]]
 
 
 def _agreement(row: TableRow) -> str:
@@ -180,14 +233,7 @@ def _agreement(row: TableRow) -> str:
 
 
 def show_table(summary: Summary, folder: Path, console: Console, stop_reason: str) -> None:
-    """Prints the table and a summary. Of more than `MOST_SHOWN` rows, only failed and bad rows are printed.
-
-    Args:
-        summary: as `write_table` returns it.
-        folder: the batch's folder.
-        console: the console to print on.
-        stop_reason: why no further row was started; empty if nothing stopped the batch.
-    """
+    """Prints the table and a summary. Of more than `MOST_SHOWN` rows, only failed and bad rows are printed."""
     shown = summary.first if summary.rows <= MOST_SHOWN else summary.failed
     if shown:
         if summary.rows > MOST_SHOWN:
@@ -206,7 +252,12 @@ def show_table(summary: Summary, folder: Path, console: Console, stop_reason: st
         more = f" and {count_with_noun(left, 'other answer')}" if (left := len(answers) - MOST_ANSWERS) > 0 else ""
         console.print(Text(f"{system}: {clean(counts)}{more}"))
     unanswered = f"; {count_with_noun(summary.unanswered, 'debate')} found no answer" if summary.unanswered else ""
-    nouns = {"failed": ("debate", " failed"), "bad": ("bad row", ""), NOT_BEGUN: ("debate", " not begun")}
+    nouns = {
+        "failed": ("debate", " failed"),
+        "bad": ("bad row", ""),
+        NOT_BEGUN: ("debate", " not begun"),
+        LEFT_OUT: ("row", " left out"),
+    }
     counted = ((summary.statuses[status], noun, state) for status, (noun, state) in nouns.items())
     lost = ", ".join(count_with_noun(n, noun) + state for n, noun, state in counted if n)
     text = f"{summary.complete:,} of {summary.rows:,} rows are done{unanswered}" + (f"; {lost}" if lost else "")
@@ -219,13 +270,22 @@ def show_table(summary: Summary, folder: Path, console: Console, stop_reason: st
             if summary.cut_short == 1
             else f"{summary.cut_short:,} verdicts are from debates"
         )
-        text = f"{verdicts} that a ceiling ended early (stop_reason is budget_exhausted in the table)."
+        named = _named(summary.cut_rows, summary.cut_short)
+        text = f"{verdicts} that a ceiling ended early ({named}; stop_reason is budget_exhausted in the table)."
         console.print(Text(text, style="yellow"), soft_wrap=True)
     if stop_reason:
-        lead = "No further row was started" if summary.statuses[NOT_BEGUN] else "Not all rows are done"
-        console.print(Text(f"{lead}: {stop_reason}.", style="yellow"), soft_wrap=True)
+        left = summary.statuses[NOT_BEGUN]
+        lead = "No further row was started" if left else "Not all rows are done"
+        named = f" Not begun: {_named(summary.rows_not_begun, left)}." if left else ""
+        console.print(Text(f"{lead}: {stop_reason}.{named}", style="yellow"), soft_wrap=True)
     elif summary.statuses["failed"] + summary.statuses[NOT_BEGUN]:
         console.print(Text("Run the same command again for the rows that failed or were not begun."))
+
+
+def _named(ids: Sequence[str], count: int) -> str:
+    """The first rows of a kind, of ``count`` ones."""
+    more = f" and {count - MOST_NAMED:,} more" if count > MOST_NAMED else ""
+    return f"{'row' if len(ids) == 1 else 'rows'} {', '.join(ids)}{more}"
 
 
 def _screen_table(rows: Sequence[TableRow], summary: Summary) -> Table:
@@ -248,4 +308,6 @@ def _answer_cell(outcome: Outcome | None) -> Text:
     if outcome["status"] == "done":
         basis = f" ({outcome['evidence']})" if outcome.get("evidence") else ""
         return Text(clean(outcome["answer"] or "no answer") + basis, style="bold" if outcome["answer"] else "")
+    if outcome["status"] == LEFT_OUT:
+        return Text(LEFT_OUT, style="dim")
     return Text("bad row" if outcome["status"] == "bad" else "failed", style="red")

@@ -1,4 +1,4 @@
-"""Processes a row of a batch: runs or resumes the row's debate, and writes its document and its report."""
+"""Runs the debate of a row of a batch, and writes its document and its report into the batch's folder."""
 
 from __future__ import annotations
 
@@ -7,27 +7,24 @@ import json
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from moot.cli.batch.jobs import Job
-from moot.cli.batch.outcomes import Outcome, failed_outcome
 from moot.core.errors import MootError
 from moot.core.files import write_atomically, write_error
 from moot.core.store import open_store
 from moot.graphs import load_graph
 from moot.nodes._models.budget import Budget, debates_within
-from moot.nodes._models.prices import Price, calls_with_reserved_tokens, cost_of, paid_calls
+from moot.nodes._models.prices import Price
 from moot.nodes._models.replies import Mode, StoreUse, store_use
 from moot.nodes._models.spend import UNBOUNDED, Spend
-from moot.nodes._models.step_record import tokens_of
 from moot.nodes._runtime.document import check_schema
 from moot.nodes._runtime.settings import checked_settings
-from moot.nodes._texts.calibrated import confidence_basis
-from moot.nodes._texts.outage import outage_of
-from moot.nodes._texts.verdict import nothing_found
+from moot.transcript.language import speaking
+from moot.transcript.outcome import Outcome, failed_outcome, outcome_of
 from moot.transcript.report.report import report
 from moot.transcript.report.summary import summarised
 from moot.web.debates import for_history
@@ -36,26 +33,6 @@ log = logging.getLogger(__name__)
 
 RECORDED: tuple[Mode, ...] = ("record", "reuse")
 """The modes in which the store has a run for each debate."""
-
-
-class DocumentStore(Protocol):
-    """Storage for the documents of rows."""
-
-    def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
-        """Stores the document of a row's debate, and the status of its run. Blocking.
-
-        If the debate is done, its row is not run again once the document is stored.
-
-        Args:
-            job: the debate.
-            document: the debate's document.
-            outcome: the debate's outcome. If no report can be made, or the debate cannot be added to the history, a
-                message is added to the outcome's ``error``.
-
-        Raises:
-            UserError, WorldError: the document cannot be stored.
-        """
-        ...
 
 
 class Folder:
@@ -71,9 +48,14 @@ class Folder:
         self.has_runs = has_runs
 
     def put(self, job: Job, document: dict[str, Any], outcome: Outcome) -> None:
-        """As `DocumentStore.put`. The report is written first, because a row that has a document is not run again."""
+        """Writes the document and the report of a row's debate, and records that its run has ended. Blocking.
+
+        The report is written first, because a row that has a document is not run again. If no report can be made, or
+        the debate cannot be added to the history, a message is added to the outcome's ``error``.
+        """
         try:
-            page = report(document, "html")
+            with speaking(job.language):
+                page = report(document, "html")
         except MootError as error:
             _add_error(outcome, f"No report: {error.detail}")
         else:
@@ -102,49 +84,37 @@ def _add_error(outcome: Outcome, text: str) -> None:
     outcome["error"] = " ".join(filter(None, (outcome["error"], text)))
 
 
-class RowProcessor:
-    """Processes rows. The caller decides how many run at the same time.
+async def run_debate(
+    job: Job, mode: Mode, prices: Mapping[str, Price], folder: Folder | None
+) -> tuple[Outcome, dict[str, Any] | None]:
+    """Runs or resumes a row's debate, and puts it into the folder, if there is one; returns its outcome and document.
 
-    Args:
-        store: storage for documents.
-        mode: how stored replies are used.
-        prices: the prices of models, by name.
+    An error is not raised: the outcome has failed, and there is no document.
     """
+    try:
+        document = await _document_of(job, mode)
+        outcome = outcome_of(document, prices)
+        if folder:
+            await asyncio.to_thread(folder.put, job, document, outcome)
+        return outcome, document
+    except MootError as error:
+        return failed_outcome(error.detail, error.kind), None
+    except Exception as error:
+        log.exception("The debate of the row %s failed", job.name)
+        return failed_outcome(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours"), None
 
-    def __init__(self, store: DocumentStore, mode: Mode, prices: Mapping[str, Price]) -> None:
-        self.store = store
-        self.mode = mode
-        self.prices = prices
 
-    async def run_row(self, job: Job) -> Outcome:
-        """Runs a row's debate and returns its outcome. An error is not raised; it becomes a failed outcome."""
-        try:
-            return await self._run_debate(job)
-        except MootError as error:
-            return failed_outcome(error.detail, error.kind)
-        except Exception as error:
-            log.exception("The debate of the row %s failed", job.name)
-            return failed_outcome(f"{type(error).__name__}: {error}"[:1000], "fault_of_ours")
-
-    async def _run_debate(self, job: Job) -> Outcome:
-        system = load_graph(job.system)
-        settings = checked_settings(system.settings, dict(job.settings), system.name)
-        with store_use(StoreUse(self.mode, id=job.key, ends=False)):
-            document = await system.graph.ainvoke(dict(job.asked), context=settings.with_document())
-            document = await summarised({**document, "id": job.key})
-        outcome = outcome_of(document, self.prices)
-        await asyncio.to_thread(self.store.put, job, document, outcome)
-        return outcome
+async def _document_of(job: Job, mode: Mode) -> dict[str, Any]:
+    system = load_graph(job.system)
+    settings = checked_settings(system.settings, dict(job.settings), system.name)
+    with store_use(StoreUse(mode, id=job.key, ends=False)):
+        document = await system.graph.ainvoke(dict(job.asked), context=settings.with_document())
+        return await summarised({**document, "id": job.key})
 
 
 @contextmanager
 def share_of(job: Job, until: float) -> Iterator[None]:
-    """A context manager: a debate in it stays within its row's share of the batch's ceilings.
-
-    Args:
-        job: the row, with its share.
-        until: the latest end of the batch, in seconds since 1970; infinite without a limit.
-    """
+    """A context in which a debate stays within its share of the batch's ceilings, and ends ``until`` (since 1970)."""
     if not job.most and until == math.inf:
         yield
         return
@@ -152,52 +122,15 @@ def share_of(job: Job, until: float) -> Iterator[None]:
         yield
 
 
-def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outcome:
-    """A debate's outcome from its document.
-
-    The outcome's ``spent`` is the cost of all runs of the debate, and its ``paid`` is the cost of the last run (see
-    `spending`).
-    """
-    error = document["error"] or {}
-    calls = document["calls"]
-    return {
-        "status": document["status"],
-        "answer": document["answer"],
-        "evidence": nothing_found(document),
-        "confidence": document["confidence"],
-        "confidence_rests_on": confidence_basis(document),
-        "decision": document.get("decision"),
-        "error": error.get("detail"),
-        "kind": error.get("kind"),
-        "outage": outage_of(document),
-        "rounds": document["rounds"],
-        "stop_reason": document["stop_reason"],
-        "warnings": len(document["warnings"]),
-        "seconds": document["seconds"],
-        "spent": spending([call for call in calls if not call.get("shared")], prices),
-        "paid": spending(paid_calls(calls), prices),
-    }
-
-
-def spending(calls: list[Any], prices: Mapping[str, Price]) -> dict[str, Any]:
-    """The cost of calls: their number (``calls``), tokens (``tokens``) and USD (``usd``).
-
-    Calls marked as shared are left out. A request whose reply was lost counts with its reserved tokens. ``usd`` is None
-    if a price or a number of tokens is not known.
-    """
-    most = calls_with_reserved_tokens(calls)
-    return {"calls": len(most), "tokens": tokens_of(most), "usd": cost_of(most, prices)}
-
-
-def existing_document(folder: Path, job: Job) -> dict[str, Any] | None:
-    """The document of a debate in the folder. Blocking.
+def existing_document(folder: Path, name: str, keys: Collection[str]) -> dict[str, Any] | None:
+    """The document of a debate in the folder, by the name of its files and the ids that it may have. Blocking.
 
     None if there is no readable document, or if the document is that of another debate, or that of a debate that is not
     done.
     """
     try:
-        document: dict[str, Any] = json.loads((folder / f"{job.name}.json").read_bytes())
+        document: dict[str, Any] = json.loads((folder / f"{name}.json").read_bytes())
         check_schema(document)
-        return document if document["id"] == job.key and document["status"] == "done" else None
+        return document if document["id"] in keys and document["status"] == "done" else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):  # no document, or one that no batch wrote
         return None

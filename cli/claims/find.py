@@ -190,7 +190,7 @@ async def _run_graph(article: JsonObject, settings: Settings) -> JsonObject:
         with waiting(Console(stderr=True)) as say:
             say("reading the text")
             async for namespace, mode, chunk in graph.astream(
-                article, context=settings, stream_mode=modes, subgraphs=True
+                cast(Any, article), context=cast(Any, settings), stream_mode=modes, subgraphs=True
             ):
                 if mode == "values" and not namespace:
                     values = cast(JsonObject, chunk)
@@ -211,7 +211,7 @@ def write_claims(found: JsonObject, *, as_json: bool, out: Path | None) -> None:
     Raises:
         UserError, WorldError: ``out`` cannot be written. The JSON document is printed, so that it is not lost.
     """
-    table = claims_csv(found["claims"], found.get("url") or found.get("source") or "text")
+    table = claims_csv(found["claims"], found.get("url") or found.get("source") or "text", found.get("url") or "")
     document = json.dumps(found, ensure_ascii=False, indent=2)
     console = Console()
     if out is not None:

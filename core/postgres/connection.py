@@ -18,7 +18,7 @@ from sqlalchemy.dialects import postgresql
 T = TypeVar("T")
 Job = Callable[[Any], T]
 
-VERSION = 7
+VERSION = 9
 """The version of moot's tables. Each change of the tables increases it, and tables of another version are refused."""
 PATIENCE = 120.0
 """Seconds for which a job is retried by default, for example if the server is unreachable or its disk is full."""

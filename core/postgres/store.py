@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any, TypeVar
 
 from moot.core.postgres.connection import Postgres
-from moot.core.postgres.heartbeat import SILENCE
 from moot.core.store import Store, upsert
 from moot.core.tables import runs
 from sqlalchemy import Connection, create_engine, text
@@ -18,6 +17,10 @@ from sqlalchemy.exc import DBAPIError
 
 T = TypeVar("T")
 
+SILENCE = 8
+"""Seconds without a heartbeat after which a process counts as dead: its debates count as interrupted, and others may
+resume them. The service's lease of a run must be longer.
+"""
 LOOKUP_PATIENCE = 10.0
 """Seconds for which lookups are retried. Other methods are retried for `Postgres.patience`."""
 CLOSING = 10.0

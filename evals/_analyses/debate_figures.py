@@ -8,6 +8,8 @@ They are computed as soon as a result document is read, so that no document stay
 - CortexDebate, table 4: each agent's accuracy and number of debates.
 - CortexDebate, table 7: the length of each agent's prompts.
 - CortexDebate, table 8: consensus after each round.
+
+`moot.evals._stats.changes` has the figures of what debate did.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from moot.evals._stats.changes import Round, split
 from moot.evals._stats.debate_measures import context_tokens, correct_revisions, viewpoint_collisions
 from moot.nodes._cortex.measures import debates
+from moot.nodes._records.entries import GATE
 from moot.nodes._steps.compare import agreed_answer
 from moot.nodes._steps.score import METRICS
 from moot.nodes._texts.answers import same_answer
@@ -50,6 +54,18 @@ class JudgeChoice(NamedTuple):
     other_right: bool
 
 
+class GateChoice(NamedTuple):
+    """Whether a gate let its readers' common answer pass, and what was right.
+
+    ``first_right``: whether most readers' answers are right. ``right``: whether the verdict is right, which is that of
+    the debate if the gate did not let the answer pass.
+    """
+
+    passed: bool
+    first_right: bool
+    right: bool
+
+
 class DebateFigures(NamedTuple):
     """The figures of one debate.
 
@@ -70,6 +86,12 @@ class DebateFigures(NamedTuple):
     """The number of viewpoint collisions (DVC)."""
     revisions: int | None
     """The number of correct revisions (CVR)."""
+    rounds: tuple[Round, ...]
+    """Whether each speaker was right in each round, without a gate's answers (`right_by_round`)."""
+    judge_right: bool | None
+    """Whether the judge's verdict is right, if a judge decided between right and wrong last answers; else None."""
+    gate: GateChoice | None
+    """What the gate did; None without a gate."""
     context: Mapping[str, float | None]
     """The mean length of each agent's prompts over the rounds, in tokens; None for an agent without a known length."""
 
@@ -77,6 +99,9 @@ class DebateFigures(NamedTuple):
 def compute_debate_figures(document: Document, right: Right) -> DebateFigures:
     """Compute the figures of a debate."""
     sparse = bool(document["graphs"])
+    rounds, answer = right_by_round(document, right), document["answer"]
+    verdict_right = answer is not None and right(answer)
+    judged = any(turn["step"] == "judge" for turn in document["turns"]) and not document["debates"]
     return DebateFigures(
         answers=agent_answers(document, right),
         agreed={round: agreed_answer(votes) is not None for round, votes in votes_by_round(document).items()},
@@ -84,8 +109,39 @@ def compute_debate_figures(document: Document, right: Right) -> DebateFigures:
         debates=debates(document) if sparse else {},
         collisions=viewpoint_collisions(document) if sparse else None,
         revisions=correct_revisions(document, right) if sparse else None,
+        rounds=rounds,
+        judge_right=verdict_right if judged and split(rounds) else None,
+        gate=gate_choice(document, right, verdict_right),
         context=context_tokens(document),
     )
+
+
+def right_by_round(document: Document, right: Right) -> tuple[Round, ...]:
+    """Whether each speaker was right in each round of a debate, for `changes`, `drift` and `minorities`.
+
+    Args:
+        document: the result document of a debate whose speakers answer in rounds.
+        right: returns whether an answer is right.
+
+    Returns:
+        For each round, in order, whether each speaker's answer is right, by the speaker's name. Of several answers in a
+        round, the last counts. The answers before a gate are left out. Empty if no speaker answered.
+    """
+    rounds: dict[int, dict[str, bool]] = {}
+    for turn in document["turns"]:
+        if turn["step"] == "respond" and turn["phase"] != GATE:
+            answer = turn.get("answer")
+            rounds.setdefault(turn["round"], {})[turn["agent"]] = answer is not None and right(answer)
+    return tuple(rounds[number] for number in sorted(rounds))
+
+
+def gate_choice(document: Document, right: Right, verdict_right: bool) -> GateChoice | None:
+    """What a debate's gate did; None without a gate."""
+    record = document["metrics"].get("gate")
+    if not record:
+        return None
+    given = [answer is not None and right(answer) for answer in record["answers"].values()]
+    return GateChoice(record["passed"], 2 * sum(given) > len(given), verdict_right)
 
 
 def votes_by_round(document: Document) -> dict[int, list[Any]]:

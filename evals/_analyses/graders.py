@@ -99,10 +99,10 @@ def read_gradable_answers(paths: Sequence[Path]) -> tuple[list[GradableAnswer], 
             for sample, found_document in samples_in(header):
                 place = f"{header.path}, sample {clean(str(sample.id))[:80]}"
                 document = None if found_document is None else checked_document(found_document, GRADER_FIELDS)
-                outcome = None if sample.error else outcome_of(document)
+                gold = (sample.target,) if isinstance(sample.target, str) else tuple(sample.target)
+                outcome = None if sample.error else outcome_of(document, gold)
                 if document is None or outcome is None or TASKS[document["task"]["name"]].kind not in WORDED_KINDS:
                     continue
-                gold = (sample.target,) if isinstance(sample.target, str) else tuple(sample.target)
                 exact = item_score("exact_match", document["task"]["name"], outcome, gold) == 1
                 grades: dict[str, bool | None] = {BY_TEXT: exact}
                 if judge:

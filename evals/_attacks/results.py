@@ -17,7 +17,7 @@ from moot.evals._runs.reference import moot_metadata
 from moot.evals._stats.outcomes import has_outcome, outcome_of
 from moot.evals._stats.significance import Interval, wilson
 
-FLAGS = ("single origin", "escalated", "quotes not verified")
+FLAGS = ("single origin", "escalated", "quotes not verified", "unwarranted", "not assessed", "doubted")
 """Signs in a result document that the verdict may not be reliable.
 
 Quotes count as not verified if a citation of the verdict is not verified, or if the verdict has no citation.
@@ -40,12 +40,10 @@ class DebateResult:
 def flags_of(document: Mapping[str, Any]) -> frozenset[str]:
     """The `FLAGS` that a result document shows."""
     citations = document["metrics"].get("verdict_citations") or {"total": 0, "verified": 0}
-    shown = {
-        "single origin": any(warning["kind"] == "single_origin" for warning in document["warnings"]),
-        "escalated": document.get("decision") == "escalate",
-        "quotes not verified": citations["verified"] < citations["total"] or not citations["total"],
-    }
-    return frozenset(name for name, is_shown in shown.items() if is_shown)
+    found = {warning["kind"].replace("_", " ") for warning in document["warnings"]}
+    found |= {"escalated"} if document.get("decision") == "escalate" else set()
+    found |= {"quotes not verified"} if citations["verified"] < citations["total"] or not citations["total"] else set()
+    return frozenset(found) & frozenset(FLAGS)
 
 
 def read_results(log: EvalLog) -> dict[str, DebateResult]:

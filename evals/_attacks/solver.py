@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from inspect_ai.solver import Solver, TaskState, solver
@@ -19,7 +20,14 @@ from moot.evals._attacks.attack import (
 )
 from moot.evals._runs.inspect_side import add_inspect_settings
 from moot.evals._runs.reference import document_with_outcome, newest_log
-from moot.evals._runs.solver import DebateFailed, Question, debate_solver, run_debate, settings_for_sample
+from moot.evals._runs.solver import (
+    DebateFailed,
+    Question,
+    debate_solver,
+    refuse_fact_checks,
+    run_debate,
+    settings_for_sample,
+)
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.speaker import Speaker
@@ -53,16 +61,18 @@ def attacked(
     pieces: int = 3,
     kept_back: bool = False,
     attacker: str | None = None,
+    attacked_sources: Sequence[str] = (),
     **settings: Any,
 ) -> Solver:
     """A solver that runs a debate under attack, on samples that already have a result without an attack.
 
     The attack aims at a wrong answer. A sample counts as missing if the debate without an attack has no outcome on it,
-    or if no label is wrong. With the attack `lying_debater`, it also counts as missing if fewer than two debaters gave
-    an answer in that debate.
+    if no label is wrong, or if it searched none of ``attacked_sources``, whose results the attack changes (empty for
+    all). With the attack `lying_debater`, it also counts as missing if fewer than two debaters gave an answer in that
+    debate.
     """
     system = load_graph(graph)
-    checked_settings(system.settings, settings, graph)
+    refuse_fact_checks(system, checked_settings(system.settings, settings, graph))
     log = newest_log(logs, of)
     if log is None:
         raise UserError(f"{logs} has no log of the debate to attack.", kind="missing_file")
@@ -75,6 +85,8 @@ def attacked(
         label = target_answer(original["task"]["labels"], list(sample.target))
         if label is None:
             raise DebateFailed("not_attacked: there is no wrong answer to aim at; attacks need labels or options")
+        if attacked_sources and not any(one["requested"] in attacked_sources for one in original["corpora"]):
+            raise DebateFailed(f"not_attacked: the debate searches no source named {' or '.join(attacked_sources)}")
         chosen = checked_settings(system.settings, add_inspect_settings(settings))
         # use the same seeds as the debate without an attack
         chosen = settings_for_sample(chosen, sample, graph, settings)
@@ -102,7 +114,7 @@ def attacked(
                 texts = poisoned_texts(sample.sample_id, question["claim"], stated, pieces, kept_back=kept_back)
             tampering, details["texts"] = poison_attack(texts, one_host=attack == "poison_one_host"), texts
         sample.metadata[ATTACK] = details
-        with tamper_with(tampering):
+        with tamper_with(replace(tampering, sources=tuple(attacked_sources))):
             return await run_debate(system, question, chosen)
 
     return debate_solver(run_sample)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from moot.core.errors import UserError
@@ -20,7 +20,9 @@ from moot.evals._benchmarks import records_claims as claims
 from moot.evals._benchmarks.claim_files import ClaimRow, ClaimsFile, read_all_rows
 from moot.evals._benchmarks.records import Item, Reading, Record
 from moot.evals._benchmarks.records_files import MOST_RECORDS, Expand, Hub, HubUnavailable, invalid, read_file, read_hub
-from moot.evals._benchmarks.records_items import read_items
+from moot.evals._benchmarks.records_items import conflict_note, conflicting_items, conflicts_of, read_items
+from moot.evals._stats.averitec import EV2R_MEASURES, METEOR_MEASURES
+from moot.evals._stats.rationales import SCIFACT_MEASURES
 from moot.graphs._registry import suggest
 from moot.nodes._texts.task import TASKS
 
@@ -30,6 +32,8 @@ LABEL_METRICS = ("accuracy", "macro_f1")
 """Measures of answers that are labels."""
 SHORT_ANSWER_METRICS = ("exact_match", "token_f1", "judged")
 """Measures of short answers. ``judged``: whether a model judges that the answer means the same as a gold answer."""
+JUDGED_MEASURES = ("judged", *EV2R_MEASURES)
+"""Measures that need a model."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,11 @@ class Benchmark:
     """Adds data from another file near the file of the records. Returns the records, and a note for users."""
     is_own: bool = False
     """Whether the records come from a file of the user's own claims (`claim_files`)."""
+
+    @property
+    def needs_judge(self) -> bool:
+        """Whether some of its measures need a model."""
+        return any(name in JUDGED_MEASURES for name in self.metrics)
 
 
 def benchmark_names() -> list[str]:
@@ -116,7 +125,10 @@ def read_benchmark(
     items = list(reading.items)
     if seed is not None:
         random.Random(seed).shuffle(items)
-    return Reading(tuple(items[:limit]), (*reading.notes, *dict.fromkeys(notes)))
+    chosen = tuple(items[:limit])
+    conflicts = conflicts_of(chosen, conflicting_items(items))
+    notes = list(filter(None, (conflict_note(chosen, conflicts), *reading.notes, *dict.fromkeys(notes))))
+    return Reading(chosen, tuple(notes), conflicts)
 
 
 def _read_from_hub(benchmark: Benchmark) -> list[Record]:
@@ -168,8 +180,11 @@ def own_records(path: Path) -> tuple[list[Record], list[str]]:
     """The rows of a file of claims for an evaluation. If columns are not read, a note names them."""
 
     def check(row: ClaimRow) -> str:
-        if row.graph or row.settings:
-            return "the columns `graph` and `settings` are only for `moot batch`: an evaluation sets them for all rows"
+        if row.graph or row.settings or row.task or row.options:
+            return (
+                "the columns `graph`, `settings`, `task` and `options` are only for `moot batch`: an evaluation sets "
+                "them for all rows"
+            )
         return ""
 
     file = ClaimsFile(path)
@@ -180,7 +195,8 @@ def own_records(path: Path) -> tuple[list[Record], list[str]]:
         )
         raise invalid(path.name, problem)
     return [
-        Record(vars(row), f"{path.name}, line {row.line}", row.number - 1, path.stem, row.id) for row in rows
+        Record(vars(replace(row, written=())), f"{path.name}, line {row.line}", row.number - 1, path.stem, row.id)
+        for row in rows
     ], file.notes
 
 
@@ -241,8 +257,7 @@ _ALL = [
         "https://github.com/MichSchli/AVeriTeC",
         ("averitec.jsonl", "dev.json", "data/dev.json"),
         claims.averitec,
-        LABEL_METRICS,
-        uncomputed={"AVeriTeC score": "it scores written questions and answers, but debates write no questions"},
+        (*LABEL_METRICS, *METEOR_MEASURES, *EV2R_MEASURES),
     ),
     Benchmark(
         *("hover", "HoVer", "hover", "MIT; text of Wikipedia CC BY-SA 4.0", "https://github.com/hover-nlp/hover"),
@@ -256,9 +271,8 @@ _ALL = [
         "https://github.com/allenai/scifact",
         ("scifact.jsonl", "claims_dev.jsonl", "data/claims_dev.jsonl"),
         claims.scifact,
-        LABEL_METRICS,
+        (*LABEL_METRICS, *SCIFACT_MEASURES),
         Hub("allenai/scifact", "claims", "validation", converted=True, gather=claims.scifact_rows),
-        uncomputed={"abstract F1, sentence F1": "they score a label for each abstract, not for the claim"},
     ),
     *(
         Benchmark(
@@ -267,10 +281,7 @@ _ALL = [
             "https://github.com/posuer/Check-COVID",
             ("check_covid.jsonl", "covidCheck_test_*.json", "test/covidCheck_test_*.json", "covidCheck_test.json"),
             claims.with_two_labels(claims.check_covid, "check_covid_binary") if end else claims.check_covid,
-            (*LABEL_METRICS, "balanced_accuracy"),
-            uncomputed={
-                "rationale F1": "it scores sentences chosen within one abstract; debates also quote other texts"
-            },
+            (*LABEL_METRICS, "balanced_accuracy", "rationale_f1"),
             companion=None if end else claims.with_sentences,
         )
         for end, about in {"": "", "_binary": " (two labels)"}.items()
@@ -292,6 +303,46 @@ _ALL = [
         claims.pubmedqa,
         LABEL_METRICS,
         Hub("qiaojin/PubMedQA", "pqa_labeled", "train"),
+    ),
+    Benchmark(
+        *("llm_aggrefact", "LLM-AggreFact", "llm_aggrefact"),
+        "CC BY-ND 4.0, for evaluation only; each data set in it keeps its own licence",
+        "https://huggingface.co/datasets/lytang/LLM-AggreFact",
+        ("llm_aggrefact.jsonl", "test-*.parquet", "data/test-*.parquet"),
+        claims.llm_aggrefact,
+        (*LABEL_METRICS, "balanced_accuracy"),
+        Hub("lytang/LLM-AggreFact", "default", "test"),
+        uncomputed={
+            "balanced accuracy, averaged over the data sets": "measures are over all items. The table of classes has "
+            "the accuracy on each data set"
+        },
+    ),
+    Benchmark(
+        *("quantemp", "QuanTemp", "quantemp"),
+        "none stated; its claims are of fact-checking websites",
+        "https://github.com/factiverse/QuanTemp",
+        ("quantemp.json", "test_claims_quantemp.json", "data/raw_data/test_claims_quantemp.json"),
+        claims.quantemp,
+        LABEL_METRICS,
+    ),
+    Benchmark(
+        *("claimreview2024plus", "ClaimReview2024+ (claims without images)", "claimreview2024plus"),
+        "Apache-2.0; access for non-commercial research and education only",
+        "https://huggingface.co/datasets/MAI-Lab/ClaimReview2024plus",
+        ("claimreview2024plus.json", "test.json"),
+        claims.claimreview2024plus,
+        LABEL_METRICS,
+        Hub("MAI-Lab/ClaimReview2024plus", "default", "test"),
+    ),
+    Benchmark(
+        *("veritas", "VeriTaS (claims without images and videos)", "veritas"),
+        "see its website",
+        "https://veritas.mai.informatik.tu-darmstadt.de",
+        ("veritas.json", "claims.json", "*/claims.json"),
+        claims.veritas,
+        LABEL_METRICS,
+        expand=claims.veritas_claims,
+        uncomputed={"error of the integrity score": "debates end with a label, not with a score"},
     ),
     # --- multiple choice
     Benchmark(
@@ -355,6 +406,15 @@ _ALL = [
         ("accuracy",),
         Hub("allenai/ai2_arc", "ARC-Challenge", "test"),
     ),
+    Benchmark(
+        *("faitheval_counterfactual", "FaithEval (counterfactual contexts)", "faitheval_counterfactual"),
+        "none stated with the data; Apache-2.0 for its repository",
+        "https://huggingface.co/datasets/Salesforce/FaithEval-counterfactual-v1.0",
+        ("faitheval_counterfactual.jsonl", "test-*.parquet", "data/test-*.parquet"),
+        choices.faitheval_counterfactual,
+        ("accuracy",),
+        Hub("Salesforce/FaithEval-counterfactual-v1.0", "default", "test"),
+    ),
     # --- short answers
     Benchmark(
         *("triviaqa", "TriviaQA", "triviaqa", "Apache-2.0", "https://nlp.cs.washington.edu/triviaqa"),
@@ -414,6 +474,27 @@ _ALL = [
         together=True,
         uncomputed={
             "F1 and ROUGE-L of the Chinese subsets": "they compare words, but Chinese has no spaces between words"
+        },
+    ),
+    Benchmark(
+        *("ramdocs", "RAMDocs", "ramdocs", "MIT; text of Wikipedia CC BY-SA"),
+        "https://huggingface.co/datasets/HanNight/RAMDocs",
+        ("ramdocs.jsonl", "RAMDocs_test.jsonl"),
+        answers.ramdocs,
+        (*SHORT_ANSWER_METRICS, "all_answers"),
+        Hub("HanNight/RAMDocs", "default", "test"),
+    ),
+    Benchmark(
+        *("faitheval_unanswerable", "FaithEval (unanswerable contexts)", "faitheval_unanswerable"),
+        "none stated with the data; Apache-2.0 for its repository",
+        "https://huggingface.co/datasets/Salesforce/FaithEval-unanswerable-v1.0",
+        ("faitheval_unanswerable.jsonl", "test-*.parquet", "data/test-*.parquet"),
+        answers.faitheval_unanswerable,
+        ("exact_match",),
+        Hub("Salesforce/FaithEval-unanswerable-v1.0", "default", "test"),
+        uncomputed={
+            "inconsistent contexts": "the right answer is that the texts contradict each other, which is no answer "
+            "that debates give"
         },
     ),
     # --- numbers and expressions

@@ -19,10 +19,19 @@ from typing import Any, BinaryIO, TextIO
 from moot.core.errors import UserError
 from moot.core.files import why_unread, without_escape
 from moot.core.words import count_with_noun
-from moot.evals._benchmarks.list_dates import ORDERS, SERIAL, DateOrder, order_of, read_date
+from moot.evals._benchmarks.list_dates import (
+    ORDERS,
+    SERIAL,
+    DateOrder,
+    has_short_year,
+    order_of,
+    read_date,
+    readings_of,
+)
 from moot.evals._benchmarks.records_files import invalid, parse_json
+from moot.nodes._records.entries import ORIGIN
 from moot.nodes._texts.task import check_claim, check_origin, make_task
-from moot.retrievers._documents.charsets import bom_encoding, decode
+from moot.retrievers._documents.charsets import START, codec_of, decode, encoding_of_start, is_readable, western
 from moot.retrievers._documents.children import read_sheets
 from moot.retrievers._documents.parse import LARGEST_DOCUMENT, WORKBOOKS
 from moot.retrievers._documents.parsed import UnreadableDocument
@@ -39,17 +48,26 @@ from moot.retrievers._documents.tables import (
 )
 from moot.transcript.claims import COLUMNS as CLAIMS_COLUMNS
 
-COLUMNS = ("claim", "label", "labels", "date", "speaker", "given", "group", "id", "graph", "settings")
+COLUMNS = (
+    *("claim", "task", "label", "labels", "options", "date", "speaker", "appeared_at"),
+    *("given", "group", "id", "graph", "settings"),
+)
+ADDRESSES = ("url", "link")
+"""Names under which a list may have the addresses of the pages on which its claims appeared (`appeared_at`)."""
 SUFFIXES = (".csv", ".tsv", *WORKBOOKS, ".jsonl")
 LONGEST_LINE = 16 * 2**20
 """A line with this number of characters, or more, is refused."""
 CHARSETS = (
-    *("windows-1252", "windows-1250", "windows-1251", "windows-1253", "windows-1254", "windows-1257", "macintosh"),
-    *("gb18030", "big5", "shift_jis", "euc-kr", "utf-16-le", "utf-16-be"),
+    *("windows-1252", "windows-1250", "windows-1251", "windows-1253", "windows-1254", "windows-1255", "windows-1256"),
+    *("windows-1257", "windows-874", "macintosh", "cp850", "gb18030", "big5", "shift_jis", "euc-kr"),
 )
 """Encodings to choose from, if the encoding of a list is not known."""
 LONGEST_EXAMPLE = 80
 """Maximum number of characters of a line that shows an encoding."""
+WAYS = {2: "two", 3: "three"}
+LIKE_NAMES = 0.8
+"""How similar (`difflib`) an unknown column's name is to one of moot's,
+if it is probably a slip: not as "tags" to "task"."""
 BLOCK = 2**16
 """Number of bytes that are read at once to find the encoding."""
 LONGEST_NAME = 200
@@ -72,10 +90,16 @@ class ClaimRow:
     """The right answer, as the file writes it; None if the row has none."""
     labels: tuple[str, ...] = ()
     """The answers to choose from; empty if the row names none."""
+    task: str | None = None
+    """The name of the row's task; None if the row names none."""
+    options: tuple[str, ...] = ()
+    """The options of a multiple-choice question; empty if the row names none."""
     claim_date: str | None = None
     """The date of the claim: a year, a month or a day."""
     speaker: str | None = None
     """Who made the claim."""
+    appeared_at: str | None = None
+    """The address of the page on which the claim appeared."""
     given: tuple[tuple[str, str], ...] = ()
     """The (title, text) of each text that comes with the claim."""
     group: str | None = None
@@ -84,6 +108,19 @@ class ClaimRow:
     """The debate system for this row."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of this debate system, for this row."""
+    written: tuple[str, ...] = field(default=(), compare=False)
+    """The texts of the row's cells in the file, in the order of `ClaimsFile.columns`; the last ones may be missing."""
+
+    def input_of(self, shared: Mapping[str, Any]) -> dict[str, Any]:
+        """The input of the row's debate: what all rows share, overridden by what the row says; their texts are added.
+
+        A row with a task, labels or options has its own task: it takes none of these from ``shared``.
+        """
+        task = {"task": self.task, "labels": list(self.labels), "options": list(self.options)}
+        own = {"claim": self.claim, **task, **{key: getattr(self, key) for key in ORIGIN}}
+        given = [*(shared.get("given") or []), *({"title": title, "text": text} for title, text in self.given)]
+        others = {key: value for key, value in shared.items() if key not in task or not any(task.values())}
+        return {**others, **{key: value for key, value in own.items() if value}, "given": given}
 
 
 @dataclass(frozen=True)
@@ -99,6 +136,7 @@ class BadRow:
     id: str
     problem: str
     cells: Mapping[str, str] = field(default_factory=dict)
+    written: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -110,7 +148,7 @@ class ListOptions:
     dates: DateOrder | None = None
     """The order of dates with slashes or hyphens."""
     sheet: str | None = None
-    """The sheet of a workbook; by default the first one that is not hidden."""
+    """The sheet of a workbook; by default the first one that is not hidden, or the only one with a column of claims."""
     charset: str | None = None
     """The encoding of the file, by its name on the web."""
 
@@ -139,8 +177,9 @@ class _Problem(Exception):  # noqa: N818 - says what is wrong with a row
 class ClaimsFile:
     """The rows of a file of claims, .csv, .tsv, .xlsx, .xlsm or .jsonl. Each iteration reads the file again.
 
-    A table has a header with the names of its columns; rows above it are not read. In a table, ``labels`` are separated
-    by ``|`` or are a JSON list, ``given`` is a text or a JSON list, and ``settings`` is a JSON object.
+    A table has a header with the names of its columns; rows above it are not read. In a table, ``labels`` and
+    ``options`` are separated by ``|`` or are JSON lists, ``given`` is a text or a JSON list, and ``settings`` is a JSON
+    object.
     """
 
     def __init__(self, path: Path, options: ListOptions | None = None) -> None:
@@ -158,6 +197,7 @@ class ClaimsFile:
         self._order: DateOrder | None = None
         self._delimiter = ","
         self._columns: list[str] = []
+        self._fields: dict[str, None] = {}
         if kind in WORKBOOKS:
             self._sheet = self._read_sheet()
         else:
@@ -179,11 +219,21 @@ class ClaimsFile:
         unread = [f"these columns are not read: {', '.join(self._ignored)}"] if self._ignored else []
         return [*self._notes, *unread]
 
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """The names of the columns, each in the file and in moot. For JSON Lines: of the fields that were read so far.
+
+        A column that moot does not read has the same name twice.
+        """
+        if self.is_table:
+            return [*zip(self._header.names, self._columns, strict=True)]
+        return [(name, name) for name in self._fields]
+
     def __iter__(self) -> Iterator[ClaimRow | BadRow]:
         """Yield each row that is not empty, in order."""
         ids: dict[str, int] = {}
         rows = self._table_rows() if self.is_table else self._json_rows()
-        for number, (line, value, text) in enumerate(rows, 1):
+        for number, (line, value, text, written) in enumerate(rows, 1):
             given_id = value.get("id") if isinstance(value, Mapping) else None
             id = str(given_id).strip() if isinstance(given_id, str | int) and str(given_id).strip() else str(number)
             try:
@@ -195,16 +245,16 @@ class ClaimsFile:
             except _Problem as problem:
                 cells = value if isinstance(value, Mapping) else {"claim": text}
                 texts = {key: one if isinstance(one, str) else json.dumps(one) for key, one in cells.items()}
-                yield BadRow(number, line, id[:LONGEST_NAME], str(problem), texts)
+                yield BadRow(number, line, id[:LONGEST_NAME], str(problem), texts, written)
             else:
-                yield row
+                yield replace(row, written=written)
 
     def _find_encoding(self) -> None:
         """Finds the file's encoding. A file in UTF-8, or with a byte order mark, is later read line by line."""
         try:
             with self.path.open("rb") as file:
                 if not self.options.charset:
-                    if mark := bom_encoding(file.read(4)):
+                    if mark := encoding_of_start(file.read(START)):
                         self._encoding = mark
                         return
                     file.seek(0)
@@ -218,26 +268,40 @@ class ClaimsFile:
             problem = f"it is not UTF-8, and has more than {LARGEST_DOCUMENT // 2**20} MiB. Save it as UTF-8."
             raise invalid(self.path.name, problem)
         if charset := self.options.charset:
+            codec = codec_of(charset)
+            if codec is None:
+                raise invalid(self.path.name, f"there is no encoding {charset!r}. Known are {', '.join(CHARSETS)}, ...")
             try:
-                self._text = content.decode(charset).removeprefix("\ufeff")
+                self._text = content.decode(codec).removeprefix("\ufeff")
             except (UnicodeError, LookupError) as error:
                 raise invalid(self.path.name, f"it is not text in {charset} ({error}).") from error
             return
         try:
             self._text = decode(content).text
         except UnreadableDocument as why:
-            raise self._charset_question(content) from why
+            self._text = western(content)
+            if self._text is None:
+                raise self._charset_question(content) from why
+            self._notes.append(
+                "its encoding is not declared, and it is read as windows-1252 (Western European). If letters are "
+                "wrong, name the encoding: --charset NAME"
+            )
 
     def _charset_question(self, content: bytes) -> UserError:
         """The question which encoding shows the text right, with a line that is not ASCII in each of them."""
+        if b"\0" in content:
+            line = content[: content.index(b"\0")].count(b"\n") + 1
+            return invalid(f"{self.path.name}, line {line}", "it contains a null character. Save the file as UTF-8.")
         choices: dict[str, str] = {}
         for charset in CHARSETS:
             with suppress(UnicodeDecodeError):
-                beginning = codecs.getincrementaldecoder(charset)().decode(content[:BLOCK])
-                lines = [] if "\0" in beginning else beginning.splitlines()
+                lines = (
+                    codecs.getincrementaldecoder(codec_of(charset) or charset)().decode(content[:BLOCK]).splitlines()
+                )
                 text = next((line for line in lines if not line.isascii()), "".join(lines[:1]))
                 if text and text.replace("\t", " ").isprintable() and text not in choices.values():
                     choices[charset] = text[:LONGEST_EXAMPLE]
+        choices = {charset: text for charset, text in choices.items() if is_readable(text)} or choices
         if not choices:
             return invalid(self.path.name, "it is not text in a known encoding. Save it as UTF-8.")
         return ListQuestion(
@@ -284,6 +348,17 @@ class ClaimsFile:
         names = [sheet["name"] for sheet in sheets]
         wanted = self.options.sheet
         found = next((one for one in sheets if (one["name"] == wanted if wanted else not one["hidden"])), None)
+        if found and not wanted and not self._has_claims(found):
+            having = [one for one in sheets if not one["hidden"] and self._has_claims(one)]
+            if len(having) > 1:
+                raise ListQuestion(
+                    self.path.name,
+                    f"the first sheet has no column `{self._name_of('claim')}`, and several others have.",
+                    "Name the sheet: moot batch --sheet NAME",
+                    "sheet",
+                    {one["name"]: "" for one in having},
+                )
+            found = next(iter(having), found)
         if found is None:
             what = f"no sheet {wanted!r} with text" if wanted else "no visible sheet with text"
             raise invalid(self.path.name, f"{what}. Its sheets with text: {', '.join(names) or 'none'}.")
@@ -291,6 +366,12 @@ class ClaimsFile:
         if others := [name for name in names if name != found["name"]]:
             self._notes.append(f"the sheet {found['name']} is read, and not: {', '.join(others)}")
         return found
+
+    def _has_claims(self, sheet: Sheet) -> bool:
+        """Whether a sheet has the column with the claims."""
+        name = self._name_of("claim")
+        header = header_of(sheet_rows(sheet), name)
+        return header is not None and place_of(name, header.names) is not None
 
     def _name_of(self, column: str) -> str:
         return self.options.columns.get(column, column)
@@ -339,8 +420,15 @@ class ClaimsFile:
             if place_of(own, [name]) is not None:
                 return column
         plain = name.lower()
+        if plain in ADDRESSES and name == self._address_column():
+            plain = "appeared_at"
         # A column of the file is not moot's, if another one was named for it.
         return plain if plain in COLUMNS and plain not in self.options.columns else name
+
+    def _address_column(self) -> str | None:
+        """The only column of `ADDRESSES`; None if there are several, or a column ``appeared_at``."""
+        found = [name for name in self._header.names if name.lower() in (*ADDRESSES, "appeared_at")]
+        return found[0] if len(found) == 1 else None
 
     def _column_question(self, wanted: str, names: list[str]) -> UserError:
         if not names:
@@ -368,18 +456,22 @@ class ClaimsFile:
         serial = next((text for text in texts if SERIAL.fullmatch(text)), "")
         own = self._header.names[place]
         if ambiguous and not self._order:
-            dates: dict[str, str] = {key: f"{read_date(ambiguous, key)} ({words})" for key, words in ORDERS.items()}
+            read = readings_of(ambiguous)
+            dates: dict[str, str] = {key: f"{iso} ({ORDERS[key]})" for key, iso in read.items()}
             raise ListQuestion(
                 self.path.name,
-                f"the dates in the column {own!r} can be read in two ways: {ambiguous} is "
+                f"the dates in the column {own!r} can be read in {WAYS[len(dates)]} ways: {ambiguous} is "
                 f"{' or '.join(dates.values())}.",
-                "Say which: moot batch --dates dmy, or --dates mdy",
+                f"Say which: moot batch --dates {', or --dates '.join(dates)}",
                 "dates",
                 dates,
             )
         self._order = self._order or order
         if self._order and any(read_date(text, None) != read_date(text, self._order) for text in texts):
             self._notes.append(f"dates in the column {own!r} are read as {ORDERS[self._order]}")
+        if short := next(filter(has_short_year, texts), ""):
+            day = read_date(short, self._order)
+            self._notes.append(f"years of two digits in the column {own!r} are from 1950 to 2029: {short} is {day}")
         if serial:
             day = read_date(serial, None)
             self._notes.append(f"numbers in the column {own!r} are read as a spreadsheet's days: {serial} is {day}")
@@ -388,21 +480,22 @@ class ClaimsFile:
         """Whether a column has a name that is unknown; False for an empty name."""
         if name in COLUMNS or not name:
             return False
-        similar = difflib.get_close_matches(name.lower(), [c for c in COLUMNS if c not in self._columns], 1, 0.75)
+        similar = difflib.get_close_matches(name.lower(), [c for c in COLUMNS if c not in self._columns], 1, LIKE_NAMES)
         if similar:
             raise invalid(
                 self.path.name, f"the column {name[:60]!r} is unknown. Did you mean `{similar[0]}`? Rename it."
             )
         return True
 
-    def _table_rows(self) -> Iterator[tuple[int, Any, str]]:
-        """Yield for each row its first line's number, its cells by column or the problem with it, and its text."""
+    def _table_rows(self) -> Iterator[tuple[int, Any, str, tuple[str, ...]]]:
+        """Yield for each row its line's number, its cells by column or the problem with it, its text and its cells."""
         with self._rows() as rows:
             for row in rows:
                 if row.line <= self._header.line and not row.problem:
                     continue
                 found = fit(row, self._header)
-                yield row.line, _Problem(found.problem) if found.problem else self._parse_cells(found.cells), row.text
+                value = _Problem(found.problem) if found.problem else self._parse_cells(found.cells)
+                yield row.line, value, row.text, tuple(row.cells)
 
     def _parse_cells(self, cells: list[str]) -> dict[str, str]:
         texts = map(without_escape, cells) if self._is_from_moot_claims else cells
@@ -413,12 +506,21 @@ class ClaimsFile:
 
     # --- JSON Lines
 
-    def _json_rows(self) -> Iterator[tuple[int, Any, str]]:
-        """Yield for each row its line's number, its fields or the problem with it, and its text."""
+    def _json_rows(self) -> Iterator[tuple[int, Any, str, tuple[str, ...]]]:
+        """Yield for each row its line's number, its fields or the problem with it, its text and its cells."""
         with self._open() as lines:
             for number, line in enumerate(self._read_lines(lines), 1):
                 if line.strip():
-                    yield number, self._parse_line(line, number), line.strip()
+                    value = self._parse_line(line, number)
+                    yield number, value, line.strip(), self._texts_of(value)
+
+    def _texts_of(self, value: Any) -> tuple[str, ...]:
+        """The fields of a row as the cells of a table; a name that is new becomes a further column."""
+        if isinstance(value, _Problem):
+            return ()
+        self._fields |= dict.fromkeys(value)
+        given = (value.get(name, "") for name in self._fields)
+        return tuple(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in given)
 
     def _parse_line(self, line: str, number: int) -> Any:
         try:
@@ -443,10 +545,12 @@ class ClaimsFile:
             raise _Problem("`id` is neither a text nor a whole number")
         try:
             claim = check_claim(_read_text(value, "claim", None) or "")
-            labels = self._parse_labels(value.get("labels"))
-            if labels:
-                make_task("labels", labels=labels)
-            origin = check_origin(_read_text(value, "date"), _read_text(value, "speaker"))
+            labels, options = (self._parse_answers(value, name) for name in ("labels", "options"))
+            if task := _read_text(value, "task") or ("labels" if labels else None):
+                make_task(task, labels=labels or None, options=options or None, claim=claim)
+            origin = check_origin(
+                _read_text(value, "date"), _read_text(value, "speaker"), _read_text(value, "appeared_at", None)
+            )
         except UserError as error:
             raise _Problem(error.detail.rstrip(".")) from error
         label = _read_text(value, "label")
@@ -459,22 +563,27 @@ class ClaimsFile:
             claim=claim,
             label=label,
             labels=labels,
+            task=_read_text(value, "task"),
+            options=options,
             claim_date=origin.get("claim_date"),
             speaker=origin.get("speaker"),
+            appeared_at=origin.get("appeared_at"),
             given=self._parse_given(value.get("given")),
             group=_read_text(value, "group"),
             graph=_read_text(value, "graph"),
             settings=self._parse_settings(value.get("settings")),
         )
 
-    def _parse_labels(self, value: Any) -> tuple[str, ...]:
+    def _parse_answers(self, row: Mapping[str, Any], name: str) -> tuple[str, ...]:
+        """The labels or the options of a row."""
+        value = row.get(name)
         if isinstance(value, str):
-            value = value.split("|") if not value.lstrip().startswith("[") else _parse_json(value, "labels")
+            value = value.split("|") if not value.lstrip().startswith("[") else _parse_json(value, name)
         if value is None:
             return ()
-        if not isinstance(value, list) or not all(isinstance(label, str) and label.strip() for label in value):
-            raise _Problem("`labels` must be texts separated by | (in JSON: a list of texts)")
-        return tuple(label.strip() for label in value)
+        if not isinstance(value, list) or not all(isinstance(one, str) and one.strip() for one in value):
+            raise _Problem(f"`{name}` must be texts separated by | (in JSON: a list of texts)")
+        return tuple(one.strip() for one in value)
 
     def _parse_given(self, value: Any) -> tuple[tuple[str, str], ...]:
         if isinstance(value, str) and self.is_table and value.lstrip().startswith("["):

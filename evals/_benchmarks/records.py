@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -39,7 +39,7 @@ class Item:
     claim: str
     gold: tuple[str, ...]
     """The right answers, in a form that `moot.nodes._texts.answers.read_answer` reads: one label or letter of the task,
-    all accepted short answers, or one number or expression."""
+    all accepted short answers, or one number or expression. `ABSTENTION` alone: the evidence does not tell."""
     options: tuple[str, ...] = ()
     """The texts of the options; the first option has the letter A."""
     task: str = ""
@@ -66,7 +66,8 @@ class Item:
     - ``sets``: alternative sets of [page or document, sentence], each of which is enough (FEVER score);
     - ``sentences``: for each text in ``given``, the offsets of its sentences, in code points (HotpotQA's supporting
       facts);
-    - ``questions``: the questions of a fact-checker with their answers, as [{question, answers}] (AVeriTeC).
+    - ``questions``: the questions of a fact-checker with their answers, as [{question, answers}] (AVeriTeC);
+    - ``wrong_answers``: answers that misleading texts among the given ones suggest (RAMDocs).
     """
     given: tuple[tuple[str, str], ...] = ()
     """(title, text) of each text that comes with the claim or question, such as LongBench's documents, HotpotQA's
@@ -81,6 +82,9 @@ class Reading:
 
     items: tuple[Item, ...]
     notes: tuple[str, ...] = ()
+    conflicting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By right answer, the ids of items whose question, with all that comes with it, also occurs with another right
+    answer (`moot.evals._benchmarks.records_items.conflicting_items`)."""
 
 
 class InvalidRecord(Exception):  # noqa: N818 - says what is wrong with a record

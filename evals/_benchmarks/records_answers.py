@@ -29,6 +29,7 @@ from moot.evals._benchmarks.records import (
     to_text,
     unique_titles,
 )
+from moot.nodes._texts.answers import ABSTENTION
 
 LONGBENCH = (
     *("narrativeqa", "qasper", "multifieldqa_en", "multifieldqa_zh"),
@@ -198,6 +199,39 @@ def longbench(record: Record) -> Item:
         stratum=subset,
         group=group_name(context),
         given=(("", context),),
+    )
+
+
+def ramdocs(record: Record) -> Item:
+    """Read a record {question, documents: [{text, type, answer}], gold_answers: [text], wrong_answers: [text]}.
+
+    The texts of the documents become the item's ``given``; their types and answers are not shown. An ambiguous question
+    has several right answers, one for each entity of that name.
+    """
+    gold = accepted_answers(record.fields.get("gold_answers"), "gold_answers")
+    with published_shape("documents"):
+        texts = [str(found["text"]).strip() for found in record.fields["documents"]]
+    with published_shape("wrong_answers"):
+        wrong = [to_text(value, "wrong_answers") for value in record.fields.get("wrong_answers") or ()]
+    return Item(
+        gold=gold,
+        claim=text_field(record, "question"),
+        stratum="several right answers" if len(gold) > 1 else "one right answer",
+        given=tuple(("", text) for text in texts),
+        gold_evidence=drop_empty(wrong_answers=list(filter(None, wrong))),
+    )
+
+
+def faitheval_unanswerable(record: Record) -> Item:
+    """Read a record {qid, question, context}, whose context does not answer the question.
+
+    The right answer is that the evidence does not tell.
+    """
+    return Item(
+        gold=(ABSTENTION,),
+        claim=text_field(record, "question"),
+        id=optional_field(record, "qid", "id"),
+        given=(("", text_field(record, "context")),),
     )
 
 

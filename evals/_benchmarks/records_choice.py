@@ -1,4 +1,4 @@
-"""Reads records of multiple choice: MedQA, MedMCQA, MMLU and MMLU-Pro, GPQA, ARC.
+"""Reads records of multiple choice: MedQA, MedMCQA, MMLU and MMLU-Pro, GPQA, ARC, FaithEval.
 
 Each reader makes an item from a record, or raises `InvalidRecord` or `SkippedRecord`
 (`moot.evals._benchmarks.records`). The docstring of a reader shows the fields of a published record, and the fields on
@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import string
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from moot.evals._benchmarks.records import (
@@ -185,3 +186,11 @@ def arc(record: Record) -> Item:
     return make_choice_item(
         to_text(question, "question"), options, _index_of(labels, key), id=optional_field(record, "id")
     )
+
+
+def faitheval_counterfactual(record: Record) -> Item:
+    """Read a record {id, question, context, choices: {text: [...], label: [...]}, answerKey}, as `arc` does.
+
+    The context says what the right option says, against common knowledge; it becomes the item's ``given``.
+    """
+    return replace(arc(record), given=(("", text_field(record, "context")),))

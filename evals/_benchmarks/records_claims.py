@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from moot.evals._benchmarks.records import (
     SkippedRecord,
     drop_empty,
     gold_answer,
+    group_name,
     optional_field,
     page_title,
     published_shape,
@@ -227,15 +228,14 @@ def hover(record: Record) -> Item:
 def averitec(record: Record) -> Item:
     """Read a record {claim, label, claim_date, speaker, claim_types, questions: [{question, answers}]}.
 
-    claim_date is a text D-M-YYYY, an ISO date or null. Records have no ids.
+    claim_date is a text D-M-YYYY, an ISO date or null. The files of the shared tasks of 2024 and 2025 also have
+    claim_id, and one answer may stand without a list around it.
     """
     gold = gold_label(record, "averitec")
     with published_shape("questions"):
-        asked_questions = record.fields.get("questions") or []
-        questions = [
-            {"question": q["question"], "answers": [_answer_text(a) for a in q["answers"]]} for q in asked_questions
-        ]
-        found = [a["source_url"] for q in asked_questions for a in q["answers"] if a.get("source_url")]
+        asked = [(q["question"], _listed(q["answers"])) for q in record.fields.get("questions") or []]
+        questions = [{"question": q, "answers": [_answer_text(a) for a in answers]} for q, answers in asked]
+        found = [a["source_url"] for _, answers in asked for a in answers if a.get("source_url")]
         urls = list(dict.fromkeys(found))
     with published_shape("claim_types"):
         stratum = ", ".join(sorted(record.fields.get("claim_types") or []))
@@ -243,6 +243,7 @@ def averitec(record: Record) -> Item:
     return Item(
         claim=text_field(record, "claim"),
         gold=gold,
+        id=optional_field(record, "claim_id"),
         stratum=stratum,
         claim_date=day,
         speaker=optional_field(record, "speaker")[:LONGEST_SPEAKER] or None,
@@ -251,18 +252,117 @@ def averitec(record: Record) -> Item:
     )
 
 
+def _listed(answers: Any) -> list[Mapping[str, Any]]:
+    return answers if isinstance(answers, list) else [answers]
+
+
 def _answer_text(found: Mapping[str, Any]) -> str:
-    return ". ".join(filter(None, (str(found["answer"]), found.get("boolean_explanation"))))
+    """An answer, with its explanation if it is yes or no, as AVeriTeC's script joins them."""
+    answer, explanation = str(found["answer"]), found.get("boolean_explanation")
+    return f"{answer}. {explanation}" if found.get("answer_type") == "Boolean" and explanation is not None else answer
 
 
-def _parse_day(text: str) -> str | None:
+def _parse_day(text: str, name: str = "claim_date") -> str | None:
     if not text:
         return None
     match = DAY.fullmatch(text)
     try:
-        return (date(int(match[3]), int(match[2]), int(match[1])) if match else date.fromisoformat(text)).isoformat()
+        day = date(int(match[3]), int(match[2]), int(match[1])) if match else datetime.fromisoformat(text).date()
+        return day.isoformat()
     except ValueError as error:
-        raise InvalidRecord(f"the field claim_date is not a date: {text[:40]!r}") from error
+        raise InvalidRecord(f"the field {name} is not a date: {text[:40]!r}") from error
+
+
+def quantemp(record: Record) -> Item:
+    """Read a record {claim, label, doc, url, taxonomy_label, country_of_origin, lang}.
+
+    ``doc`` is the fact-checking article, which has the verdict, and ``url`` its address; neither is evidence.
+    """
+    return Item(
+        gold=gold_label(record, "quantemp"),
+        claim=text_field(record, "claim"),
+        stratum=optional_field(record, "taxonomy_label"),
+    )
+
+
+WITH_MEDIA = "a claim with an image or a video, which moot does not read"
+MEDIA = re.compile(r"<(?:image|video):[^>]*>")
+"""Pattern of the places of images and videos in claims of VeriTaS."""
+
+
+def claimreview2024plus(record: Record) -> Item:
+    """Read a record {text, label, image: a path or null, date: ISO time or null, author}; claims without images.
+
+    The records have no ids, so the numbers of the records stand for them.
+    """
+    gold = gold_label(record, "claimreview2024plus")
+    if record.fields.get("image"):
+        raise SkippedRecord(WITH_MEDIA)
+    day = _parse_day(optional_field(record, "date"), "date")
+    return Item(
+        claim=text_field(record, "text"),
+        gold=gold,
+        claim_date=day,
+        speaker=optional_field(record, "author")[:LONGEST_SPEAKER] or None,
+        published_before=day,
+    )
+
+
+INTACT_FROM = 0.33
+"""The integrity from which VeriTaS's authors call a claim intact and, with a minus sign, up to which compromised."""
+
+
+def veritas(record: Record) -> Item:
+    """Read a claim {id, text, date, media: [], integrity: {score}} without images and videos.
+
+    In older files, it is {id, data, date, verdict: {integrity}}. The integrity is a number from -1 to 1; the three
+    labels are those of VeriTaS's authors.
+    """
+    with published_shape("integrity"):
+        found = record.fields["integrity"] if "integrity" in record.fields else record.fields["verdict"]["integrity"]
+        found = found["score"] if isinstance(found, dict) else found
+        integrity = None if found is None else float(found)
+    if integrity is None:
+        raise SkippedRecord(UNLABELLED)
+    if not -1 <= integrity <= 1:
+        raise InvalidRecord(f"the integrity {integrity} is not between -1 and 1")
+    claim = text_field(record, "text", "data")
+    if record.fields.get("media") or MEDIA.search(claim):
+        raise SkippedRecord(WITH_MEDIA)
+    day = _parse_day(optional_field(record, "date"), "date")
+    label = "Intact" if integrity >= INTACT_FROM else "Compromised" if integrity <= -INTACT_FROM else "Unknown"
+    return Item(claim=claim, gold=(label,), id=optional_field(record, "id"), claim_date=day, published_before=day)
+
+
+def veritas_claims(fields: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """The claims of a file {metadata, claims: [claim]}; an object without the field ``claims`` is itself a claim."""
+    if "claims" not in fields:
+        return [fields]
+    if not isinstance(claims := fields["claims"], list) or not all(isinstance(one, dict) for one in claims):
+        raise InvalidRecord("the field claims does not have the published shape")
+    return claims
+
+
+# --- claims with their text ------------------------------------------------------------------------------------------
+
+
+def llm_aggrefact(record: Record) -> Item:
+    """Read a record {dataset, doc, claim, label: 1 or 0, contamination_identifier}; 1: the document supports the claim.
+
+    The label belongs to the claim together with the document.
+    """
+    labels = {"1": "SUPPORTED", "0": "NOT_SUPPORTED"}
+    label = gold_answer(record, "label")
+    if label not in labels:
+        raise InvalidRecord(f"the label {label[:80]!r} is neither 1 nor 0")
+    document = text_field(record, "doc")
+    return Item(
+        claim=text_field(record, "claim"),
+        gold=(labels[label],),
+        stratum=optional_field(record, "dataset"),
+        group=group_name(document),
+        given=(("", document),),
+    )
 
 
 # --- science ----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from moot.core.errors import UserError
@@ -15,6 +15,8 @@ from moot.nodes._texts.task import LONGEST_CLAIM, LONGEST_OPTION, TASKS, check_c
 
 MOST_PLACES = 3
 """Maximum number of places that a note names."""
+MOST_ANSWERS, MOST_IDS, LONGEST_GOLD = 10, 5, 60
+"""Maximum numbers of right answers and, for each, of ids in a note; and of characters of a right answer."""
 
 
 def read_items(records: Sequence[Record], convert: Callable[[Record], Item], task: str, title: str) -> Reading:
@@ -93,17 +95,57 @@ def _duplicate_notes(items: Sequence[Item]) -> list[str]:
         if repeated
         else []
     )
-    indistinguishable = sum(
-        len({(_context(item), item.gold) for item in found}) > len({_context(item) for item in found})
+    distinguishable = sum(
+        len({(_context(item), item.gold) for item in found}) == len({_context(item) for item in found})
         for found in conflicting
     )
-    for count, reason in (
-        (indistinguishable, "no system can give all of them"),
-        (len(conflicting) - indistinguishable, "the right answer depends on the text, date or speaker"),
-    ):
-        if count:
-            notes.append(f"{count_with_noun(count, 'question')} with different answers: {reason}")
+    if distinguishable:
+        reason = "the right answer depends on the text, date or speaker"
+        notes.append(f"{count_with_noun(distinguishable, 'question')} with different answers: {reason}")
     return notes
+
+
+def conflicting_items(items: Sequence[Item]) -> set[str]:
+    """The ids of items whose question, options and context (`_context`) another item has with another right answer."""
+    golds: dict[tuple[object, ...], set[tuple[str, ...]]] = defaultdict(set)
+    for item in items:
+        golds[_question(item)].add(item.gold)
+    return {item.id for item in items if len(golds[_question(item)]) > 1}
+
+
+def conflicts_of(items: Sequence[Item], conflicting: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """The ids of the ``conflicting`` among some items, by right answer; the most frequent one first."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for item in items:
+        if item.id in conflicting:
+            found[" / ".join(item.gold)].append(item.id)
+    return {gold: tuple(ids) for gold, ids in sorted(found.items(), key=lambda pair: -len(pair[1]))}
+
+
+def conflict_note(items: Sequence[Item], conflicts: Mapping[str, Sequence[str]]) -> str:
+    """A note on items that no system can tell apart from others: how many, and which; empty if there are none."""
+    if not conflicts:
+        return ""
+    of = Counter(" / ".join(item.gold) for item in items)
+    shown = list(conflicts.items())[:MOST_ANSWERS]
+    parts = [
+        f"{len(ids)} of {of[gold]} with the right answer {gold[:LONGEST_GOLD]} ({', '.join(ids[:MOST_IDS])}"
+        f"{f' and {len(ids) - MOST_IDS} more' if len(ids) > MOST_IDS else ''})"
+        for gold, ids in shown
+    ]
+    if rest := sum(map(len, conflicts.values())) - sum(len(ids) for _, ids in shown):
+        parts.append(f"{rest} with other right answers")
+    count = sum(map(len, conflicts.values()))
+    is_cut = any(len(ids) > MOST_IDS for ids in conflicts.values())
+    all_ids = ". `conflicting` in the metadata of logs, and of --dry-run --json, has all ids" if is_cut else ""
+    return (
+        f"{count:,} of {count_with_noun(len(items), 'item')} also occur in this benchmark with another right answer, "
+        f"with the same texts, date and speaker, and no system can tell these apart: {'; '.join(parts)}{all_ids}"
+    )
+
+
+def _question(item: Item) -> tuple[object, ...]:
+    return (item.claim, item.options, *_context(item))
 
 
 def _context(item: Item) -> tuple[object, ...]:
@@ -122,7 +164,7 @@ def best_possible_accuracy(items: Sequence[Item], task: str) -> float | None:
         return None
     right: dict[tuple[object, ...], Counter[str]] = defaultdict(Counter)
     for item in items:
-        right[item.claim, item.options, *_context(item)][item.gold[0]] += 1
+        right[_question(item)][item.gold[0]] += 1
     best = sum(max(golds.values()) for golds in right.values()) / len(items)
     return best if best < 1 else None
 

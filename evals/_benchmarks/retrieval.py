@@ -24,7 +24,7 @@ from moot.retrievers._evidence import clean, evidence_id
 from moot.retrievers._filling import damaged
 from moot.retrievers._search import ABOUT, ONLINE
 
-SOURCES = sorted(kind for kind in ABOUT if kind not in (*ONLINE, "langchain", "object"))
+SOURCES = sorted(kind for kind in ABOUT if kind not in (*ONLINE, "langchain", "mcp", "object"))
 """Kinds of sources that search a corpus."""
 AT_ONCE = 16
 """Maximum number of searches that run at the same time."""

@@ -16,6 +16,7 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.evals._benchmarks.catalogue import Benchmark
 from moot.evals._runs.logs import LoggedRun
+from moot.evals._runs.stated import ALWAYS_OPEN, FIRST_ROUND, PRIOR
 from moot.evals._stats.metrics import COMPUTED
 from moot.evals._stats.observations import Observation, computed_scores
 from moot.graphs._registry import suggest
@@ -24,8 +25,6 @@ from moot.nodes._trial.panel import verdict_labels
 
 SECOND_MEASURES = {"accuracy": "macro_f1", "exact_match": "token_f1"}
 """The second measure to compare, by the first measure. Only benchmarks that have this second measure use it."""
-FIRST_ROUND, PRIOR, ALWAYS_OPEN = "first-round majority", "label prior", "always"
-"""The kinds of controls that are derived from logs."""
 
 Items = Mapping[str, Observation]
 """The observations of a run, by the item's id."""
@@ -155,7 +154,7 @@ def _split_by_data(runs: Sequence[LoggedRun]) -> list[Study]:
 
 def _data_key(run: LoggedRun) -> tuple[str, str | None]:
     """The data that a run's scores are based on: its items, and the judge of free-text answers."""
-    return run.items, run.judge if "judged" in run.benchmark.metrics else None
+    return run.items, run.judge if run.benchmark.needs_judge else None
 
 
 def _data_title(run: LoggedRun) -> str:
@@ -345,31 +344,12 @@ def with_outcome(observation: Observation, outcome: str | None, benchmark: Bench
     )
 
 
-# --- pairs to compare ----------------------------------------------------------------------------------------
+# --- baselines -----------------------------------------------------------------------------------------------
 
 
 def common_items(first: System, second: System) -> list[str]:
     """The ids of the items that both systems have with the same right answers, including items without an outcome."""
     return [id for id, gold in first.gold.items() if second.gold.get(id) == gold]
-
-
-def pairs_of(study: Study, against: str | None) -> list[tuple[System, System]]:
-    """The systems to compare, each with its baseline; [] if the study has no baseline.
-
-    The baseline ``against`` is a system's label, for all other systems; or a kind of control, for the control's own
-    system. A control with a constant answer belongs to no system, so all other systems are compared with it. Without a
-    baseline, each system is compared with each of its controls, and those that belong to no other system with the
-    first of them.
-    """
-    systems = study.systems
-    named = [s for s in systems if s.label == against]
-    named = named or [s for s in systems if s.control == against and s.of is None and not s.runs]
-    if against is not None and named:
-        return [(system, named[0]) for system in systems if system is not named[0]]
-    by_label = {system.label: system for system in systems}
-    control_pairs = [(by_label[s.of], s) for s in systems if s.of is not None and against in (None, s.control)]
-    first, *others = [system for system in study.measured if system.of is None]
-    return control_pairs if against is not None else [*control_pairs, *((other, first) for other in others)]
 
 
 def check_baseline(studies: Sequence[Study], against: str | None) -> None:

@@ -81,6 +81,27 @@ def calibration_table(study: Study) -> Table | None:
     )
 
 
+def selective_table(study: Study) -> Table | None:
+    """The points of each system's risk-coverage curve."""
+    heads = [SYSTEM, *columns("share", threshold="answers from a confidence of")]
+    heads += [*columns("count", items="answered"), *columns("share", coverage="", risk="share wrong")]
+    rows: list[list[Cell]] = []
+    for system in study.measured:
+        points, area = risk_coverage(*confidences_of(system, study))
+        rows += [
+            [system.label, threshold, round(coverage * area.n), coverage, risk] for threshold, coverage, risk in points
+        ]
+    return make_table(
+        "selective",
+        "Selective accuracy",
+        "A system that answers only from a confidence on, and leaves the other items to a person: the share of items "
+        "that it answers (coverage), and the share of these answers that is wrong (risk). The table of calibration has "
+        "the area under this curve (AURC). Items without a confidence are left out. All runs are pooled.",
+        heads,
+        rows,
+    )
+
+
 def reliability_table(study: Study) -> Table | None:
     """The bins with items, from each system's reliability diagram."""
     heads = [SYSTEM, *columns("share", low="above", high="up to"), *columns("count", items="")]

@@ -138,13 +138,16 @@ def write_row_names(axes: Any, names: Sequence[str]) -> None:
 
 
 def draw_dots(axes: Any, values: Sequence[Interval | float | None], styles: Sequence[Mapping[str, Any]]) -> None:
-    """Draw a dot with an error bar in each row; a row whose value is unknown has no dot."""
+    """Draw a dot with an error bar in each row. A row without an interval says so; one without a value has no dot."""
     for y, (cell, style) in enumerate(zip(values, styles, strict=True)):
         interval = cell if isinstance(cell, Interval) else Interval(cell, cell, cell, 0)
         if interval.value is not None:
             axes.errorbar(
                 [interval.value], [y], xerr=error_bars([interval]), capsize=2.5, elinewidth=1.2, markersize=6, **style
             )
+            if interval.reason and interval.low is None:
+                note = f"no interval: {interval.reason}"
+                axes.annotate(note, (interval.value, y), (0, 6), textcoords="offset points", fontsize=6, ha="center")
 
 
 def error_bars(intervals: Sequence[Interval]) -> list[list[float]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from math import ceil, floor, log10
 from typing import Any
 
@@ -16,9 +15,9 @@ from moot.evals._report.drawing import Picture, shorten, with_theme_colours
 from moot.evals._report.scores import is_on_front
 from moot.evals._report.sections import Report
 from moot.evals._report.tables import Nested, Table, columns, format_cell, is_numeric, make_table
-from moot.evals._stats.measures import load_extra
 from moot.evals._stats.sample_size import ALPHA
 from moot.evals._stats.significance import Interval
+from moot.transcript.templates import templates
 
 LEFT, RIGHT, TOP, HEIGHT = 44, 540, 24, 286
 """Left, right, upper and lower edge of the chart of costs, in the units of its SVG."""
@@ -35,35 +34,30 @@ LONGEST_LABEL = 30
 
 def html_page(report: Report) -> str:
     """Render a report as an HTML page."""
-    jinja = load_extra("jinja2")
-    environment = jinja.Environment(
-        autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True, keep_trailing_newline=True
-    )
     intervals = [cell for row in report.overview.rows for cell in row] if report.overview else []
     differences = forest_rows(report)
-    page: str = environment.from_string(_read_resource("moot.evals._report", "report.html")).render(
-        report=report,
-        tokens=load_extra("markupsafe").Markup(_read_resource("moot.transcript", "look/tokens.css")),
-        subject=report_subject(report),
-        main=None if report.overview is None else report.overview.without(HIDDEN_COLUMNS),
-        best=best_scores(report.overview),
-        scores=make_scale(intervals),
-        chart=cost_chart(report.overview),
-        forest=differences,
-        difference_scale=make_scale([row["difference"] for _, rows in differences for row in rows], zero=True),
-        extra=[table for table in (ratios_table(report), report.published) if table],
-        alpha=ALPHA,
-        shown=format_cell,
-        is_numeric=is_numeric,
-        is_nested=lambda cell: isinstance(cell, Nested),
-        is_interval=lambda cell: isinstance(cell, Interval),
-        data=data_url,
+    page: str = (
+        templates("moot.evals", "_report")
+        .get_template("evaluation.html")
+        .render(
+            report=report,
+            subject=report_subject(report),
+            main=None if report.overview is None else report.overview.without(HIDDEN_COLUMNS),
+            best=best_scores(report.overview),
+            scores=make_scale(intervals),
+            chart=cost_chart(report.overview),
+            forest=differences,
+            difference_scale=make_scale([row["difference"] for _, rows in differences for row in rows], zero=True),
+            extra=[table for table in (report.across, ratios_table(report), report.published) if table],
+            alpha=ALPHA,
+            shown=format_cell,
+            is_numeric=is_numeric,
+            is_nested=lambda cell: isinstance(cell, Nested),
+            is_interval=lambda cell: isinstance(cell, Interval),
+            data=data_url,
+        )
     )
     return page
-
-
-def _read_resource(package_name: str, name: str) -> str:
-    return files(package_name).joinpath(name).read_text(encoding="utf-8")
 
 
 def data_url(picture: Picture) -> str:

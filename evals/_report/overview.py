@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from moot.evals._report.comparison import ALWAYS_OPEN, Study, System
-from moot.evals._report.scores import SYSTEM, TITLES, count_less_evidence, share_of_right_items
+from moot.evals._report.comparison import Study, System
+from moot.evals._report.scores import INTERVALS, SYSTEM, TITLES, count_less_evidence
 from moot.evals._report.tables import Cell, Column, Nested, Table, columns, make_table
+from moot.evals._runs.stated import ALWAYS_OPEN
 from moot.evals._stats.clusters import mean_of_intervals
 from moot.evals._stats.estimates import estimate
 from moot.evals._stats.significance import Interval
@@ -28,15 +29,6 @@ class Line:
     systems_by_place: dict[int, System] = field(default_factory=dict)
 
 
-def first_measure_interval(system: System, study: Study, ids: frozenset[str]) -> Interval:
-    """A system's score on the items ``ids`` by the study's first measure, with its interval."""
-    return (
-        share_of_right_items(system, study, ids)
-        if len(system.items) == 1
-        else estimate(system, study.first_measure, ids)
-    )
-
-
 def overview_lines(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]], list[Line]]:
     """The columns and lines of the overview."""
     places: dict[tuple[str, str], int] = {}
@@ -51,7 +43,7 @@ def overview_lines(studies: Sequence[Study]) -> tuple[list[tuple[str, list[int]]
             name = CONSTANT_NAMES.get(str(system.control), str(system.control)) if derived else system.label
             key = (name, system.of, study.model or "several models")
             line = lines.setdefault(key, Line(key[0], system.of is not None, key[2]))
-            line.scores_by_place[place] = first_measure_interval(system, study, ids)
+            line.scores_by_place[place] = estimate(system, study.first_measure, ids)
             line.systems_by_place[place] = system
     titles = [", ".join(filter(None, named)) for named in places]
     return [(title, counts[place]) for place, title in enumerate(titles)], list(lines.values())
@@ -74,8 +66,8 @@ def overview_table(studies: Sequence[Study]) -> Table | None:
     return make_table(
         "overview",
         "Systems and benchmarks",
-        f"{', '.join(measures).capitalize()}. In brackets: 95% intervals, Wilson's for a single run, the bootstrap's "
-        "for several, both over groups of items. On each benchmark, all systems with one model are compared on the "
+        f"{', '.join(measures).capitalize()}. In brackets: 95% intervals over groups of items, {INTERVALS}. "
+        "On each benchmark, all systems with one model are compared on the "
         "same items: those for which every system has an answer or an abstention, and for which all logs have the "
         "same right answers. The average gives each benchmark the same weight; its interval assumes independent "
         "benchmarks (Zou and Donner 2008). A system that was not run on all benchmarks has no average. Tokens, calls, "

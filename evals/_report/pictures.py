@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from moot.evals._report.debates import VERDICT
@@ -41,7 +42,7 @@ def draw_pictures(tables: Mapping[str, Table]) -> list[Picture]:
 def draw_scores(tables: Mapping[str, Table]) -> Picture | None:
     """Draw every system's scores with their intervals; None if the table has no scores."""
     table = tables["systems"]
-    shares = [c for c in table.columns if c.kind == "share" and c.key != "wilson"]
+    shares = [c for c in table.columns if c.kind == "share"]
     if not shares:
         return None
     failed = zip(table.column("system"), table.column("errors"), strict=True)
@@ -65,7 +66,7 @@ def _known_intervals(names: Sequence[str], cells: Sequence[Any]) -> list[tuple[s
 def draw_differences(tables: Mapping[str, Table]) -> Picture | None:
     """Draw the difference between every system and its baseline; None if the table has no differences."""
     table = tables["differences"]
-    shown = [column for column in table.columns if column.kind == "signed"]
+    shown = [column for column in table.columns if column.key.startswith("difference_")]
     if not shown:
         return None
     pairs = zip(table.column("system"), table.column("against"), strict=True)
@@ -146,6 +147,29 @@ def draw_reliability(tables: Mapping[str, Table]) -> Picture | None:
     return make_picture("reliability", "Reliability", alt, files, table)
 
 
+def draw_selective(tables: Mapping[str, Table]) -> Picture | None:
+    """Draw the share of wrong answers by coverage, and as a dashed line the share if every item is answered."""
+    table = tables["selective"]
+
+    def draw(axes: Any, rows: Rows) -> None:
+        axes.axhline(rows[-1]["risk"], color=INK, linestyle="--", linewidth=1)
+        points = [row["coverage"] for row in rows], [row["risk"] for row in rows]
+        axes.plot(*points, color=COLOURS[0], linewidth=1, marker="o", markersize=4)
+        axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), xticks=TICKS, yticks=TICKS, aspect="equal")
+
+    files = draw_panels("selective", table, draw, "share of items answered (coverage)", "share wrong (risk)", 2.6)
+    ends = {
+        name: " and ".join(f"{row['risk']:.3f} at {row['coverage']:.0%}" for row in (rows[0], rows[-1]))
+        for name, rows in by_system(table).items()
+    }
+    listed = "; ".join(f"{name}: {shares}" for name, shares in ends.items())
+    alt = (
+        "The share of wrong answers by the share of items that a system answers, the most confident first. A dashed "
+        f"line marks the share if it answers all. {listed}."
+    )
+    return make_picture("selective", "Selective accuracy", alt, files, table)
+
+
 def draw_rounds(tables: Mapping[str, Table]) -> Picture | None:
     """Draw the score of each round's majority answer, and of the verdict."""
     table = tables["rounds"]
@@ -206,6 +230,53 @@ def _draw_both_debates(axes: Any, rows: Rows, name: str) -> None:
     axes.xaxis.get_major_locator().set_params(integer=True)
 
 
+# --- what debate did --------------------------------------------------------------------------------------------------
+
+
+def draw_effects(tables: Mapping[str, Table]) -> Picture | None:
+    """Draw drift, the share of right minorities that gave in, and the oracle gap; None if the table has none."""
+    table = tables["effects"]
+    shown = [key for key in ("drift", "gave_in", "oracle_gap") if table.has(key)]
+    if not shown:
+        return None
+    names = [shorten(name) for name in table.column("system")]
+    with open_figure("effects", 1 + 0.28 * len(names)) as (figure, files):
+        all_axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+        for axes, key in zip(all_axes, shown, strict=True):
+            axes.axvline(0, color=INK, linewidth=1, linestyle="--")
+            draw_dots(axes, table.column(key), system_styles(table))
+            axes.set_xlabel(column_title(table, key))
+        write_row_names(all_axes[0], names)
+    listed = "; ".join(f"{n} {v.value:+.3f}" for n, v in _known_intervals(names, table.column(shown[0])))
+    alt = f"What debate did, with 95% intervals; a line marks zero. {column_title(table, shown[0])}: {listed}."
+    return make_picture("effects", "What debate did", alt, files, table)
+
+
+def draw_changes(tables: Mapping[str, Table]) -> Picture | None:
+    """Draw, for each step, the shares of speakers' answers that became right, and that became wrong."""
+    table = tables["changes"]
+    keys = [column.key for column in table.columns]
+    speakers = tuple(row for row in table.rows if row[keys.index("of")] == "speakers")
+    if not speakers:
+        return None
+    table = replace(table, rows=speakers)
+
+    def draw(axes: Any, rows: Rows) -> None:
+        places = range(len(rows))
+        gained, lost = ([row[key] / row["answers"] for row in rows] for key in ("wrong_right", "right_wrong"))
+        axes.bar(places, gained, color=COLOURS[2], width=0.6)
+        axes.bar(places, [-value for value in lost], color=COLOURS[1], width=0.6, hatch="//")
+        axes.axhline(0, color=INK, linewidth=1)
+        axes.set_xticks(list(places), [str(row["step"]) for row in rows])
+
+    files = draw_panels("changes", table, draw, "from round to round", "share of answers")
+    alt = (
+        "For each step from one round to the next, the share of speakers' answers that became right (up) and that "
+        "became wrong (down, hatched)."
+    )
+    return make_picture("changes", "Answers that debate changed", alt, files, table)
+
+
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
@@ -247,7 +318,10 @@ DRAW_FUNCTIONS: dict[str, Callable[[Mapping[str, Table]], Picture | None]] = {
     "systems": draw_scores,
     "differences": draw_differences,
     "costs": draw_front,
+    "effects": draw_effects,
+    "changes": draw_changes,
     "reliability": draw_reliability,
+    "selective": draw_selective,
     "rounds": draw_rounds,
     "stops": draw_stops,
     "trial_rounds": draw_trials,

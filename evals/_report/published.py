@@ -1,4 +1,6 @@
-"""A table of the papers' figures for systems and benchmarks that a report covers, next to the report's own figures.
+"""A table of the papers' figures for systems, benchmarks and models that a report covers, next to the report's own.
+
+A figure stands beside a system only if the system used the paper's models (`same_models`), whatever their provider.
 
 The figures are printed in the papers' tables; ``published.jsonl`` names each table. A figure is in the file only if its
 paper states the measure and the kind of items, and both are as in the benchmark here. So these figures are left out:
@@ -11,16 +13,29 @@ paper states the measure and the kind of items, and both are as in the benchmark
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from moot.evals._report.comparison import Study
+from moot.evals._report.comparison import Study, System
 from moot.evals._report.scores import SYSTEM, TITLES
 from moot.evals._report.tables import Cell, Table, columns, make_table
 from moot.evals._stats.estimates import estimate
 from moot.evals._stats.significance import Interval, wilson
+
+MODEL_SETS = {
+    "five models of 7 to 9 billion parameters": (
+        *("Qwen2.5-7B", "Mistral-7B", "llama-3-typhoon-v1.5-8b", "Llama-3.1-8B", "gemma-2-9b"),
+    ),
+    "a model for each role (its table 2)": (
+        *("gpt-5-mini", "DeepSeek-V3.2", "DeepSeek-R1", "Qwen3-235B-A22B", "Hermes-3-Llama-3.1-405B"),
+    ),
+}
+"""The models of papers that use several, by the words for them in ``published.jsonl``."""
+ENDING = re.compile(r"(-(instruct(-turbo|-v[\d.]+)?|chat|it))?(-\d{4}-\d{2}-\d{2}|-\d{4})?$")
+"""The endings of models' names that papers leave out: the kind of tuning, and a date."""
 
 
 class PublishedFigure(NamedTuple):
@@ -70,6 +85,26 @@ def figure_interval(figure: PublishedFigure) -> tuple[Interval, str]:
     return Interval(figure.value, computed.low, computed.high, figure.n), "Wilson's, from their value and n"
 
 
+def plain_model(name: str) -> str:
+    """A model's name without provider, owner and `ENDING`, in small letters.
+
+    >>> plain_model("vllm:meta-llama/Llama-3.3-70B-Instruct-Turbo")
+    'llama-3.3-70b'
+    """
+    return ENDING.sub("", name.partition(":")[2].rpartition("/")[2].lower() or name.lower())
+
+
+def same_models(figure: PublishedFigure, system: System) -> bool:
+    """Whether a system's calls went to the paper's models, and to all of them.
+
+    A system of a paper with a model for each role may have fewer roles, but has several models.
+    """
+    theirs = set(map(plain_model, MODEL_SETS.get(figure.model, (figure.model,))))
+    ours = {plain_model(model) for observation in system.observations for model, _ in observation.models}
+    fewer_roles = figure.model.startswith("a model for each role") and len(ours) > 1
+    return ours == theirs or (fewer_roles and ours < theirs)
+
+
 def published_table(studies: Sequence[Study]) -> Table | None:
     """Our figures next to papers' figures of the same systems on the same benchmarks; None if no paper has any."""
     heads = [SYSTEM, *columns("text", benchmark="", measure=""), *columns("share", ours="ours")]
@@ -85,6 +120,8 @@ def published_table(studies: Sequence[Study]) -> Table | None:
             for figure in published_figures():
                 if (figure.benchmark, figure.graph) != (study.benchmark.name, system.runs[0].graph):
                     continue
+                if not same_models(figure, system):
+                    continue
                 measure = study.first_measure if figure.measure == "first" else figure.measure
                 if measure not in study.benchmark.metrics:
                     continue
@@ -97,10 +134,10 @@ def published_table(studies: Sequence[Study]) -> Table | None:
     return make_table(
         "published",
         "The papers' figures and ours",
-        "The papers' figures are from other items, models, prompts and evidence than ours, so a difference says "
-        "nothing about the system, and is not tested. Our figures are over the items on which all our systems have an "
-        "outcome. In brackets are 95% intervals. Ours are by the bootstrap over groups of items. Theirs are as "
-        "printed, else Wilson's from their value and number of items; an F1 without a printed interval has no "
+        "Figures of the same models only. The papers' figures are from other items, prompts and evidence than ours, so "
+        "a difference says nothing about the system, and is not tested. Our figures are over the items on which all "
+        "our systems have an outcome. In brackets are 95% intervals. Ours are those of the table of systems. Theirs "
+        "are as printed, else Wilson's from their value and number of items; an F1 without a printed interval has no "
         "interval.",
         heads,
         rows,

@@ -150,7 +150,10 @@ def _run_notes(study: Study) -> Iterator[str]:
         documents = [observation.document for observation in system.observations if observation.document is not None]
         if from_store := sum(document["from_store"] for document in documents):
             calls = sum(document["calls"] for document in documents)
-            yield f"{system.label}: {from_store} of {calls} replies were stored and cost nothing."
+            yield (
+                f"{system.label}: {from_store} of {calls} replies were stored by an earlier run; costs include them, "
+                "and the seconds of these items are unknown."
+            )
 
 
 def unpriced_models(study: Study) -> list[str]:

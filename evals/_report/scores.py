@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 from moot.evals._report.comparison import Study, System
 from moot.evals._report.tables import Cell, Column, Nested, Table, columns, make_table
-from moot.evals._stats.clusters import by_group, clustered_wilson
 from moot.evals._stats.estimates import estimate, mean_over_items, run_means
 from moot.evals._stats.metrics import by_label, item_score
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.outcomes import ABSTAINED, Score, majority_of_runs, mean_score, oracle_of_runs
-from moot.evals._stats.significance import RESAMPLES, Interval
+from moot.evals._stats.significance import RESAMPLES
 from moot.nodes._steps.score import average
 from moot.nodes._texts.answers import same_answer
 from moot.nodes._texts.task import TASKS, make_task
@@ -35,6 +34,17 @@ TITLES = {
     "support_f1": "supporting-fact F1",
     "joint_em": "joint EM",
     "joint_f1": "joint F1",
+    "abstract_label_f1": "abstract F1 (label only)",
+    "abstract_f1": "abstract F1 (with rationale)",
+    "sentence_selection_f1": "sentence F1 (selection)",
+    "sentence_f1": "sentence F1 (with label)",
+    "rationale_f1": "rationale F1",
+    "averitec_questions": "questions (METEOR)",
+    "averitec_evidence": "questions and answers (METEOR)",
+    "averitec_score": "AVeriTeC score @ .25",
+    "ev2r_recall": "Ev2R recall",
+    "ev2r_score": "Ev2R score",
+    "all_answers": "all answers, no wrong one",
     "citation_precision": "citation precision",
     "gold_recall": "gold recall",
 }
@@ -54,6 +64,11 @@ LESS_EVIDENCE = (
 )
 """Kinds of warnings of a debate that had less evidence than it should have, or evidence from a fallback source."""
 
+INTERVALS = (
+    "Wilson's if each item has one score, which is 0 or 1, else percentile bootstrap intervals "
+    f"({RESAMPLES:,} resamples), which also draw the runs of a system that has several"
+)
+"""The kinds of the intervals of scores, in words (`moot.evals._stats.estimates.estimate`)."""
 BEST_POSSIBLE_NOTE = (
     " Best possible: the largest share of right answers of a system that always gives the same answer to the same "
     "question; some items ask the same question but have different right answers."
@@ -84,10 +99,8 @@ def systems_table(study: Study) -> Table | None:
     first, *others = [name for name in study.benchmark.metrics if name in TITLES]
     heads = [SYSTEM, Column("of", "control of"), *columns("count", runs="", items="", errors="", not_run="")]
     heads += columns("count", abstained="", unusable="no usable reply", lost="with less evidence")
-    heads.append(Column(first, TITLES[first], "share"))
-    heads += columns(
-        "share", ceiling="best possible", wilson="Wilson's interval", **{name: TITLES[name] for name in others}
-    )
+    heads += [*columns("count", scored="items in scores"), Column(first, TITLES[first], "share")]
+    heads += columns("share", ceiling="best possible", **{name: TITLES[name] for name in others})
     same = len(study.same_items)
     fewer = any(len({observation.id for observation in system.answered}) > same for system in study.systems)
     title = f"Systems, over the {same:,} item{'s' if same != 1 else ''} on which all have an outcome"
@@ -99,13 +112,24 @@ def systems_table(study: Study) -> Table | None:
         "same right answers. Systems without any outcome do not limit these items. Abstentions and replies that could "
         "not be used are not right; the table of policies shows other ways to count them. With less evidence: for "
         "example, a source failed, a fallback was used, or nothing was found; see the table of warnings. In brackets: "
-        f"95% percentile bootstrap intervals over groups of items ({RESAMPLES:,} resamples). With several runs, the "
-        "score is the mean over runs. Wilson's interval is only for single runs; it is better than the bootstrap's "
-        "for few items and for shares near 0 or 1. The label prior is chosen on these same items, so no constant "
-        f"answer is right more often.{BEST_POSSIBLE_NOTE if lowest_ceiling(study.measured) else ''}",
+        f"95% intervals over groups of items, {INTERVALS}. With several runs, the score is the mean over runs. The "
+        "label prior is chosen on these same items, so no constant answer is right more often."
+        f"{f1_labels(study)}{BEST_POSSIBLE_NOTE if lowest_ceiling(study.measured) else ''}",
         heads,
         [_system_cells(system, study, first, others) for system in study.systems],
     )
+
+
+def f1_labels(study: Study, ids: Collection[str] | None = None) -> str:
+    """A sentence that names the labels over which macro-F1 is the mean; empty for a benchmark without macro-F1.
+
+    The labels are those that are right for some of the items ``ids``, by default those on which scores are computed.
+    """
+    if "macro_f1" not in study.benchmark.metrics:
+        return ""
+    wanted = study.same_items if ids is None else ids
+    labels = sorted({gold[0] for system in study.measured for id, gold in system.gold.items() if id in wanted})
+    return f" Macro-F1 is the mean of F1 over the labels that are right for these items: {', '.join(labels)}."
 
 
 def _system_cells(system: System, study: Study, first: str, others: Sequence[str]) -> list[Cell]:
@@ -114,24 +138,15 @@ def _system_cells(system: System, study: Study, first: str, others: Sequence[str
     counts: list[Cell] = [len(system.runs) or "", len(system.answered), system.errors, system.not_run or "", abstained]
     counts += [unusable, count_less_evidence(system) if system.runs else ""]
     same = study.same_items
-    share = share_of_right_items(system, study, same) if len(system.items) == 1 else None
     best = lowest_ceiling([system] if system.runs else study.measured)
-    scores = [estimate(system, first, same), best, share, *(estimate(system, name, same) for name in others)]
+    score = estimate(system, first, same)
+    scores: list[Cell] = [score.n, score, best, *(estimate(system, name, same) for name in others)]
     return [name_cell(system), system.of or "", *counts, *scores]
 
 
 def lowest_ceiling(systems: Sequence[System]) -> float | None:
     """The lowest `LoggedRun.ceiling` (best possible accuracy) over all runs of the systems; None if no run has one."""
     return min((run.ceiling for system in systems for run in system.runs if run.ceiling is not None), default=None)
-
-
-def share_of_right_items(system: System, study: Study, ids: Collection[str] | None = None) -> Interval:
-    """The share of right items in a single run, with Wilson's interval over groups."""
-    observations = [observation for observation in system.observations if ids is None or observation.id in ids]
-    correct = [is_right(observation, study) for observation in observations]
-    return clustered_wilson(
-        by_group((system.clusters[observation.id] for observation in observations), correct), correct.count(None)
-    )
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from moot.evals._report.drawing import Picture
@@ -35,3 +36,7 @@ class Report:
     overview: Table | None = None
     findings: Findings = NO_FINDINGS
     published: Table | None = None
+    across: Table | None = None
+    methods: str = ""
+    paper: Callable[[], Mapping[str, str | bytes]] = dict
+    """Makes the files for a paper, by their paths; they are drawn only if a report is written."""

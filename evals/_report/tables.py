@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from textwrap import fill
 from typing import Any, Literal
 
 from moot.core.files import escape_formula
 from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import Interval
+from moot.transcript.templates import escaped
 
 Kind = Literal["text", "count", "share", "signed", "p", "number", "ratio", "money", "variance"]
 """Kinds of cells. A ``share`` may also be another figure between -1 and 1, such as kappa. ``signed`` is a difference of
@@ -164,11 +165,11 @@ def _json_value(cell: Cell) -> Any:
 def as_markdown(table: Table) -> str:
     """A table in Markdown, with its title as a heading and its caption below."""
     aligned = ["right" if is_numeric(column) else "left" for column in table.columns]
-    heads = [escape_markdown(column.title) for column in table.columns]
+    heads = [escaped(column.title) for column in table.columns]
     written = _shown_cells(table, _markdown_cell).to_markdown(
         headers=heads, index=False, colalign=aligned, disable_numparse=True
     )
-    return f"### {escape_markdown(table.title)}\n\n{written}\n\n{escape_markdown(table.caption)}\n"
+    return f"### {escaped(table.title)}\n\n{written}\n\n{escaped(table.caption)}\n"
 
 
 def _shown_cells(table: Table, text_of: Callable[[Cell, Kind], str]) -> Any:
@@ -180,8 +181,8 @@ def _shown_cells(table: Table, text_of: Callable[[Cell, Kind], str]) -> Any:
 def _markdown_cell(cell: Cell, kind: Kind) -> str:
     text = format_cell(cell, kind)
     if isinstance(cell, Nested):
-        return f"&emsp;{escape_markdown(text)}"
-    return escape_markdown(text) if isinstance(cell, str) else text
+        return f"&emsp;{escaped(text)}"
+    return escaped(text) if isinstance(cell, str) else text
 
 
 LATEX = str.maketrans(
@@ -198,37 +199,39 @@ LATEX = str.maketrans(
     }
 )
 """LaTeX's special characters with their escapes. LaTeX would read a bracket at the start of a row as an argument."""
-WIDE_TABLE = 7
-"""A LaTeX table with at least this number of columns is scaled to the width of the page."""
+FITTING_TABULAR = r"""\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%%
+%s}"""
+"""LaTeX for a tabular that is scaled down to the width of its column or page if it is wider, and never up."""
 
 
 def as_latex(table: Table, label: str) -> str:
-    """A table with its caption in LaTeX, which needs the packages booktabs and, for wide tables, graphicx."""
-    style = _shown_cells(table, _latex_cell).style.hide(axis="index")
-    written = style.relabel_index([_escape_latex(column.title) for column in table.columns], axis="columns").to_latex(
-        column_format="".join("r" if is_numeric(column) else "l" for column in table.columns),
-        position="t",
-        position_float="centering",
-        hrules=True,
-        label=label,
-        caption=f"{_escape_latex(table.title)}. {_escape_latex(table.caption)}",
+    """A table in LaTeX, which needs the packages booktabs and graphicx; its notes are comments below the title."""
+    rows = [
+        [_latex_cell(cell, column.kind) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows
+    ]
+    heads = [escape_latex(column.title) for column in table.columns]
+    aligned = "".join("r" if is_numeric(column) else "l" for column in table.columns)
+    notes = fill(" ".join(table.caption.split()), 118, initial_indent="% ", subsequent_indent="% ")
+    return (
+        f"% Needs the packages booktabs and graphicx.\n{notes}\n\\begin{{table}}[t]\n\\centering\n"
+        f"{FITTING_TABULAR % tabular(heads, rows, aligned)}\n"
+        f"\\caption{{{escape_latex(table.title)}.}}\n\\label{{{label}}}\n\\end{{table}}\n"
     )
-    if len(table.columns) >= WIDE_TABLE:
-        scaled = written.replace(r"\begin{tabular}", "\\resizebox{\\textwidth}{!}{%\n\\begin{tabular}")
-        written = scaled.replace(r"\end{tabular}", r"\end{tabular}}")
-    return f"% Needs the packages booktabs and graphicx.\n{written}"
 
 
-def _escape_latex(text: str) -> str:
+def tabular(heads: Sequence[str], rows: Sequence[Sequence[str]], aligned: str) -> str:
+    """A tabular from texts that are already escaped."""
+    style = load_extra("pandas").DataFrame([list(row) for row in rows]).style.hide(axis="index")
+    titles = [head.replace("{", "{{").replace("}", "}}") for head in heads]  # pandas fills these texts by `format`
+    written: str = style.relabel_index(titles, axis="columns").to_latex(column_format=aligned, hrules=True)
+    return written.strip()
+
+
+def escape_latex(text: str) -> str:
+    """A text in LaTeX: special characters escaped, each run of white space as one space."""
     return " ".join(text.split()).translate(LATEX)
 
 
 def _latex_cell(cell: Cell, kind: Kind) -> str:
-    text = _escape_latex(format_cell(cell, kind))
+    text = escape_latex(format_cell(cell, kind))
     return rf"\quad {text}" if isinstance(cell, Nested) else text
-
-
-def escape_markdown(text: str) -> str:
-    """Escape a text for Markdown and HTML, and put it on one line."""
-    plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|~$#!])", r"\\\1", plain)

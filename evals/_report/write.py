@@ -8,18 +8,22 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.files import write_atomically, write_error
-from moot.evals._report import analyses
+from moot.evals._analyses.audit import read_decisions
+from moot.evals._report import analyses, effects
 from moot.evals._report import debates as report_debates
+from moot.evals._report.audited import Decisions, audited_table
 from moot.evals._report.comparison import Study, check_baseline, studies_of
-from moot.evals._report.confidence import calibration_table, reliability_table, thresholds_table
+from moot.evals._report.confidence import calibration_table, reliability_table, selective_table, thresholds_table
 from moot.evals._report.findings import findings_of
 from moot.evals._report.html import html_page
 from moot.evals._report.overview import overview_table
+from moot.evals._report.papers import methods_paragraph, paper_files
 from moot.evals._report.pictures import draw_pictures
 from moot.evals._report.published import published_table
 from moot.evals._report.runs import errors_table, runs_table, settings_table, study_notes, warnings_table
@@ -32,27 +36,62 @@ from moot.evals._report.scores import (
     systems_table,
 )
 from moot.evals._report.sections import Report, Section
-from moot.evals._report.tables import Table, as_csv, as_latex, as_markdown, as_records, escape_markdown
-from moot.evals._report.tests import Comparison, comparisons_of, differences_table, policies_table
+from moot.evals._report.tables import Table, as_csv, as_latex, as_markdown, as_records
+from moot.evals._report.tests import (
+    Comparison,
+    across_table,
+    comparisons_of,
+    differences_table,
+    policies_table,
+    stated_comparisons,
+)
 from moot.evals._runs.logs import LoggedRun, read_runs
+from moot.evals._runs.stated import StatedTest
 from moot.evals._stats.significance import Family
 from moot.nodes._models.prices import cost_of, read_prices
+from moot.transcript.templates import escaped
 
 
-def compare(paths: Sequence[Path], *, against: str | None = None, prices: Path | None = None) -> Report:
-    """Compare the systems in logs. Blocking."""
+def compare(
+    paths: Sequence[Path],
+    *,
+    against: str | None = None,
+    tests: Sequence[StatedTest] = (),
+    prices: Path | None = None,
+    audit: Path | None = None,
+) -> Report:
+    """Compare the systems in logs. Blocking.
+
+    ``tests``: the tests to make. Without them, and without ``against``, the tests are those that the logs' plans state;
+    without these, each system is compared with its controls and with the first system. ``audit``: a file of decisions
+    on labels (`moot.evals._analyses.audit`).
+    """
+    decisions = read_decisions(audit) if audit else {}
     table_of_prices = read_prices(prices)
-    runs, notes = read_runs(paths, lambda calls: cost_of(calls, table_of_prices))
+    runs, notes = read_runs(paths, partial(cost_of, prices=table_of_prices))
     studies = studies_of(runs)
     check_baseline(studies, against)
     family, description, family_notes = family_of(runs)
-    compared = comparisons_of(studies, against, family)
+    stated = list(dict.fromkeys(tests or ([] if against else [test for run in runs for test in run.tests])))
+    across: list[Comparison] = []
+    if stated:
+        compared, across = stated_comparisons(studies, stated, family)
+        description = description.replace("all tests of this report", "all tests that were stated")
+    else:
+        compared = comparisons_of(studies, against, family)
     pairs = list(zip(studies, compared, strict=True))
-    sections = tuple(_make_section(n, study, tests, description) for n, (study, tests) in enumerate(pairs, 1))
+    sections = tuple(
+        _make_section(n, study, tests, description, decisions) for n, (study, tests) in enumerate(pairs, 1)
+    )
     notes += family_notes
     created, overview = datetime.now(UTC).isoformat(timespec="seconds"), overview_table(studies)
-    findings = findings_of(pairs, family)
-    return Report(sections, tuple(notes), created, version("moot"), overview, findings, published_table(studies))
+    findings = findings_of(pairs, family, across)
+    between = across_table(across, description)
+    published = published_table(studies)
+    every = [*chain.from_iterable(compared), *across]
+    methods = methods_paragraph(studies, every, family)
+    report = Report(sections, tuple(notes), created, version("moot"), overview, findings, published, between, methods)
+    return replace(report, paper=partial(paper_files, studies, every, methods))
 
 
 def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
@@ -74,17 +113,19 @@ def family_of(runs: Sequence[LoggedRun]) -> tuple[Family, str, list[str]]:
     )
 
 
-def _make_section(number: int, study: Study, tests: Sequence[Comparison], family: str) -> Section:
+def _make_section(number: int, study: Study, tests: Sequence[Comparison], family: str, decisions: Decisions) -> Section:
     table_functions: list[Callable[[Study], Table | None]] = [
-        *(systems_table, partial(differences_table, compared=tests, family=family), labels_table, confusion_table),
-        *(costs_table, seeds_table, policies_table, calibration_table, reliability_table, thresholds_table),
-        *(*report_debates.TABLES, *analyses.TABLES, strata_table),
+        *(systems_table, partial(audited_table, decisions=decisions)),
+        *(partial(differences_table, compared=tests, family=family), labels_table, confusion_table),
+        *(costs_table, seeds_table, policies_table, calibration_table, reliability_table, selective_table),
+        thresholds_table,
+        *(*effects.TABLES, *report_debates.TABLES, *analyses.TABLES, strata_table),
         *(errors_table, warnings_table, runs_table, settings_table),
     ]
     tables = tuple(table for make in table_functions if (table := make(study)) is not None)
     notes = study_notes(study)
-    if not any(table.key == "differences" for table in tables):
-        notes.append("Nothing is tested, because there is no baseline.")
+    if not tests:
+        notes.append("Nothing is tested here: there is no baseline, or the stated tests name others.")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{number}-{study.benchmark.name}-{study.model or 'models'}")[:80]
     benchmark = study.benchmark
     return Section(name, study.title, benchmark.name, benchmark.licence, study.model, study.data, tables, tuple(notes))
@@ -98,7 +139,7 @@ def with_pictures(section: Section) -> Section:
 
 def report_tables(report: Report) -> list[Table]:
     """The tables of a report that cover all its studies."""
-    return [table for table in (report.overview, report.published) if table]
+    return [table for table in (report.overview, report.across, report.published) if table]
 
 
 def as_document(report: Report) -> dict[str, Any]:
@@ -109,6 +150,7 @@ def as_document(report: Report) -> dict[str, Any]:
         "notes": list(report.notes),
         "headline": report.findings.headline,
         "findings": list(report.findings.sentences),
+        "methods": report.methods,
         "not_measured": [{"what": what, "why": why} for what, why in report.findings.not_measured],
         "tables": {table.key: as_records(table) for table in report_tables(report)},
         "studies": [
@@ -131,18 +173,19 @@ def as_document(report: Report) -> dict[str, Any]:
 def create_folders(folder: Path) -> None:
     """Create the folder for a report, and its subfolders."""
     try:
-        for part in (folder, folder / "tables", folder / "pictures"):
+        for part in (folder, folder / "tables", folder / "pictures", folder / "paper"):
             part.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"The folder {folder} cannot be created ({error.strerror}).", kind="missing_file") from error
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
-    """Write ``report.md``, ``report.html``, tables as CSV and LaTeX files, and pictures as SVG, PNG and PDF files."""
+    """Write ``report.md``, ``report.html``, tables (CSV, LaTeX), pictures (SVG, PNG, PDF), and files for papers."""
     create_folders(folder)
     sections = tuple(map(with_pictures, report.sections))
     report = replace(report, sections=sections)
     files: dict[str, str | bytes] = {"report.md": markdown_page(report), "report.html": html_page(report)}
+    files |= report.paper()
     tables = {table.key: table for table in report_tables(report)}
     for section in sections:
         tables |= {f"{section.name}-{table.key}": table for table in section.tables}
@@ -162,20 +205,21 @@ def write_report(report: Report, folder: Path) -> list[Path]:
 
 def markdown_page(report: Report) -> str:
     """A report in Markdown, with links to its pictures."""
-    lines = [f"# {escape_markdown(report.findings.headline)}", f"moot {report.moot_version}, {report.created}."]
+    lines = [f"# {escaped(report.findings.headline)}", f"moot {report.moot_version}, {report.created}."]
     lines += [*_bullets(report.findings.sentences), *map(as_markdown, report_tables(report))]
+    lines += ["### Methods", escaped(report.methods)]
     lines += ["### What was not measured", *_bullets([f"{what}: {why}" for what, why in report.findings.not_measured])]
     lines += _bullets(report.notes)
     for section in report.sections:
-        lines += [f"## {escape_markdown(section.title)}", f"Licence of the data: {escape_markdown(section.licence)}."]
+        lines += [f"## {escaped(section.title)}", f"Licence of the data: {escaped(section.licence)}."]
         lines += _bullets(section.notes)
         drawn = {picture.table_key: picture for picture in section.pictures}
         for table in section.tables:
             lines.append(as_markdown(table))
             if picture := drawn.get(table.key):
-                lines.append(f"![{escape_markdown(picture.alt)}](pictures/{section.name}-{picture.key}.svg)")
+                lines.append(f"![{escaped(picture.alt)}](pictures/{section.name}-{picture.key}.svg)")
     return "\n\n".join(lines) + "\n"
 
 
 def _bullets(notes: Sequence[str]) -> list[str]:
-    return ["\n".join(f"- {escape_markdown(note)}" for note in notes)] if notes else []
+    return ["\n".join(f"- {escaped(note)}" for note in notes)] if notes else []

@@ -4,7 +4,9 @@ The controls run after a debate on the same samples, and read figures from its l
 
 - `self_consistency`: chains of thought and a vote, for at most as many tokens, USD or calls as the debate used on the
   same sample;
-- `self_correction`: a single agent that revises its answer for as many rounds as the debate had;
+- `self_correction`: a single agent that answers as often as a debater did, and revises its own answer;
+- `answers_alone`: as many agents as the debate had, each of which does the same, and hears nobody;
+  their vote is the verdict. So the debate differs from it only in what its speakers tell each other and search for;
 - `single_call`: one call that reads the evidence in the debate's result;
 - `self_consistency_with_evidence` and `self_correction_with_evidence`: the first two controls, but they read the
   evidence in the debate's result. They show whether a debate wins only because of its evidence.
@@ -25,7 +27,14 @@ from typing import Any, Literal
 from inspect_ai.solver import Solver, TaskState, solver
 from moot.core.errors import UserError
 from moot.evals._runs.reference import Reference, References
-from moot.evals._runs.solver import DebateFailed, Question, debate_solver, run_debate, settings_for_sample
+from moot.evals._runs.solver import (
+    DebateFailed,
+    Question,
+    debate_solver,
+    refuse_fact_checks,
+    run_debate,
+    settings_for_sample,
+)
 from moot.graphs import load_graph
 from moot.nodes._models.equal_cost import ceiling_settings
 from moot.nodes._runtime.settings import EvidenceSettings, Settings, checked_settings
@@ -34,6 +43,7 @@ from moot.nodes._runtime.state import Equal
 Control = Literal[
     "self_consistency",
     "self_correction",
+    "answers_alone",
     "single_call",
     "self_consistency_with_evidence",
     "self_correction_with_evidence",
@@ -58,18 +68,23 @@ def _same_cost_settings(debate: Reference, equal: Equal) -> dict[str, Any]:
     return ceiling_settings(debate.cost, equal)
 
 
-def _same_rounds_settings(debate: Reference, equal: Equal) -> dict[str, Any]:
-    return {"agents": 1, "max_rounds": debate.rounds}
+def _same_answers_settings(debate: Reference, equal: Equal) -> dict[str, Any]:
+    return {"agents": 1, "max_rounds": debate.answers}
+
+
+def _alone_settings(debate: Reference, equal: Equal) -> dict[str, Any]:
+    return {"agents": debate.agents, "max_rounds": debate.answers, "hear": "nobody"}
 
 
 CONTROLS: dict[Control, MatchedControl] = {
     "self_consistency": MatchedControl("self_consistency", _same_cost_settings, at_equal_cost=True),
-    "self_correction": MatchedControl("society_of_minds", _same_rounds_settings),
+    "self_correction": MatchedControl("society_of_minds", _same_answers_settings),
+    "answers_alone": MatchedControl("society_of_minds", _alone_settings),
     "single_call": MatchedControl("rag", lambda debate, equal: {"retrieval": "none"}, reads_evidence=True),
     "self_consistency_with_evidence": MatchedControl(
         "self_consistency", _same_cost_settings, reads_evidence=True, at_equal_cost=True
     ),
-    "self_correction_with_evidence": MatchedControl("society_of_minds", _same_rounds_settings, reads_evidence=True),
+    "self_correction_with_evidence": MatchedControl("society_of_minds", _same_answers_settings, reads_evidence=True),
 }
 
 
@@ -106,12 +121,22 @@ def retrieval_variants(system: type[Settings], settings: Mapping[str, Any]) -> d
     return {}
 
 
+def matched_debate(
+    name: Control, debate: Reference, equal: Equal, settings: Mapping[str, Any], question: Question
+) -> tuple[Settings, Question]:
+    """A control's settings and question on a sample: with the debate's budget, rounds or evidence."""
+    matched = CONTROLS[name]
+    chosen = checked_settings(load_graph(matched.graph).settings, {**settings, **matched.settings(debate, equal)})
+    evidence = {"given": debate.evidence} if matched.reads_evidence and debate.evidence else {}
+    return chosen, {**question, **evidence}
+
+
 @solver(name="control")
 def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "tokens", **settings: Any) -> Solver:
     """The solver of a control, for a debate that has already run on the same samples."""
     matched = CONTROLS[name]
     system = load_graph(matched.graph)
-    checked_settings(system.settings, settings, matched.graph)
+    refuse_fact_checks(system, checked_settings(system.settings, settings, matched.graph))
     debates = References(logs, of)
 
     async def run_sample(question: Question, sample: TaskState) -> dict[str, Any]:
@@ -119,12 +144,9 @@ def control(name: Control, logs: str, of: str, run: str = "", equal: Equal = "to
         if debate is None:
             raise DebateFailed("unknown_budget: the debate itself has no outcome on this sample")
         try:
-            matching = matched.settings(debate, equal)
+            chosen, asked = matched_debate(name, debate, equal, settings, question)
         except UserError as error:
             raise DebateFailed(f"unknown_budget: {error.detail}") from error
-        chosen = checked_settings(system.settings, {**settings, **matching})
-        chosen = settings_for_sample(chosen, sample, name, of, equal, settings)
-        evidence = {"given": debate.evidence} if matched.reads_evidence and debate.evidence else {}
-        return await run_debate(system, {**question, **evidence}, chosen)
+        return await run_debate(system, asked, settings_for_sample(chosen, sample, name, of, equal, settings))
 
     return debate_solver(run_sample)

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from moot.core.errors import UserError
 from moot.evals._benchmarks.catalogue import benchmark_names
@@ -22,6 +22,14 @@ UNREADABLE = (OSError, ValueError, LookupError, RuntimeError, zipfile.BadZipFile
 """Inspect's exceptions for a damaged log, or for a file that is not a log."""
 
 
+class LoggedShard(NamedTuple):
+    """A shard of a run, and the number of items of all its shards (`moot.evals._runs.shards`)."""
+
+    number: int
+    of: int
+    items: int
+
+
 @dataclass(frozen=True)
 class Header:
     """A log without its samples, and moot's metadata in it."""
@@ -34,15 +42,21 @@ class Header:
     def identity(self) -> str:
         """The identity that a log and its retries share: the system with its settings, the items, and the judge.
 
-        The identity is the log's key, which does not depend on the system's label. If the log has no key but names the
-        system, the identity consists of `IDENTITY_FIELDS`, the items and the judge. Otherwise, it is Inspect's task id.
+        The identity is the log's key, which does not depend on the system's label, with the number of the log's shard.
+        If the log has no key but names the system, the identity consists of `IDENTITY_FIELDS`, the items and the judge.
+        Otherwise, it is Inspect's task id.
         """
         if "key" in self.metadata:
-            return str(self.metadata["key"])
+            return str(self.metadata["key"]) + (f" {self.shard.number}/{self.shard.of}" if self.shard else "")
         if "system" in self.metadata:
             identity = [*(self.metadata.get(name) for name in IDENTITY_FIELDS), self.items, self.arguments.get("judge")]
             return json.dumps(identity, sort_keys=True, default=str)
         return str(self.log.eval.task_id)
+
+    @property
+    def shard(self) -> LoggedShard | None:
+        """The shard whose items the log has; None if it has all items."""
+        return None if (noted := self.metadata.get("shard")) is None else LoggedShard(**noted)
 
     @property
     def label(self) -> str:

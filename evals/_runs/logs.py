@@ -6,20 +6,35 @@ To save memory, each result document is reduced to an observation as soon as it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+import multiprocessing
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.words import count_with_noun
 from moot.evals._benchmarks.catalogue import Benchmark, load_benchmark
-from moot.evals._runs.log_files import UNREADABLE, Header, find_logs, read_headers, without_superseded
+from moot.evals._runs.log_files import (
+    UNREADABLE,
+    Header,
+    LoggedShard,
+    find_logs,
+    read_headers,
+    without_superseded,
+)
+from moot.evals._runs.shards import missing_shards
+from moot.evals._runs.stated import StatedTest
 from moot.evals._stats.measures import load_extra
 from moot.evals._stats.observations import CostOf, Observation, observe
 from moot.evals._stats.official import drop_uncomputable
 from moot.evals._stats.outcomes import Document
+from moot.evals._stats.sharing import SharedParts
 from moot.nodes._runtime.state import VerdictOutput
 from moot.retrievers._evidence import clean
 from pydantic import TypeAdapter, ValidationError
@@ -32,6 +47,8 @@ REPORT_FIELDS = (
     *("evidence", "corpora"),
 )
 """Fields of result documents that reports read and check."""
+LOGS_OF_A_PROCESS = 12
+"""With fewer logs, a further process would take longer to start than to read them."""
 AT_ONCE = 50
 """Number of samples read together, because opening a log takes longer than reading a sample."""
 PARTS_NOT_READ = {"events", "messages", "attachments"}
@@ -91,6 +108,12 @@ class LoggedRun:
     """Everything that the system depended on besides its settings (`moot.evals._runs.identity`)."""
     family: str = ""
     """The plan's family of tests (`moot.evals._stats.significance.Family`); empty if it is unknown."""
+    shard: LoggedShard | None = None
+    """The shard whose items these are; None for a whole run, also if its shards were joined."""
+    planned: tuple[str, ...] = ()
+    """For a shard, the ids of its planned items, in order."""
+    tests: tuple[StatedTest, ...] = ()
+    """The tests that the plan states."""
     ceiling: float | None = None
     """The best possible accuracy, if some items ask the same question but have different right answers; else None."""
 
@@ -101,16 +124,26 @@ def read_runs(paths: Sequence[Path], cost_of: CostOf) -> tuple[list[LoggedRun], 
     headers, left_out = without_superseded(headers)
     notes += left_out
     runs = []
-    for header in headers:
-        run = _read_run(header, cost_of)
+    for header, run in zip(headers, _read_all(headers, cost_of), strict=True):
         if run.observations:
             runs.append(run)
         else:
             notes.append(f"{header.path.name}: it contains no sample; left out.")
+    runs = join_shards(runs)
     if not runs:
         reasons = " ".join(notes) or "The named files and folders contain no log."
         raise UserError(f"No log of a debate system can be compared. {reasons}", kind="missing_file")
     return runs, notes
+
+
+def _read_all(headers: Sequence[Header], cost_of: CostOf) -> Iterator[LoggedRun]:
+    """Read logs in their order, many of them in several processes, since most of the time is spent on parsing."""
+    processes = min(os.cpu_count() or 1, len(headers) // LOGS_OF_A_PROCESS)
+    if processes < 2:
+        yield from (_read_run(header, cost_of) for header in headers)
+        return
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(_read_run, headers, repeat(cost_of))
 
 
 def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
@@ -156,6 +189,57 @@ def _read_run(header: Header, cost_of: CostOf) -> LoggedRun:
         equal=_optional_text(metadata.get("equal")),
         parts=metadata.get("parts") or {},
         family=clean(str(metadata.get("family") or "")),
+        tests=_stated_tests(header.path, metadata.get("tests") or ()),
+        shard=header.shard,
+        planned=tuple(map(str, spec.dataset.sample_ids or ())) if header.shard else (),
+    )
+
+
+def join_shards(runs: Sequence[LoggedRun]) -> list[LoggedRun]:
+    """Runs, in which the shards of each run are one run, with its items in the order of the undivided run."""
+    found: dict[str | int, list[LoggedRun]] = {}
+    for run in runs:
+        found.setdefault(_shared_key(run) if run.shard and run.key else id(run), []).append(run)
+    return [_joined(shards) for shards in found.values()]
+
+
+def _shared_key(run: LoggedRun) -> str:
+    """A key that the shards of a run share, though each may have called a server of its own."""
+    parts = {name: part for name, part in run.parts.items() if name not in ("endpoints", "of")}  # `of` has them, too
+    return json.dumps([str(run.key).partition(".")[0], run.items, parts], sort_keys=True, default=str)
+
+
+def _joined(runs: Sequence[LoggedRun]) -> LoggedRun:
+    first = min(runs, key=lambda run: run.shard or (0, 0, 0))
+    if first.shard is None:
+        return first
+    divisions = sorted({(run.shard.of, run.shard.items) for run in runs if run.shard})
+    if len(divisions) > 1:
+        ways = " and in ".join(f"{of:,}" for of, _ in divisions)
+        raise UserError(
+            f"The logs of {first.system} on {first.benchmark.title} divide its items in {ways} shards, so some items "
+            "would count twice. Name only the folders of one division.",
+            kind="invalid_setting",
+        )
+    of, items = divisions[0]
+    places = {
+        id: run.shard.number - 1 + of * place for run in runs if run.shard for place, id in enumerate(run.planned)
+    }
+    observations = sorted(
+        (observation for run in runs for observation in run.observations), key=lambda one: places.get(one.id, items)
+    )
+    missing = missing_shards([run.shard.number for run in runs if run.shard], of)
+    notes = [*(note for run in runs for note in run.notes), *([missing] if missing else [])]
+    return replace(
+        first,
+        file=f"{first.file} and {len(runs) - 1} further shards" if len(runs) > 1 else first.file,
+        status=next((run.status for run in runs if run.status != "success"), first.status),
+        created=max(run.created for run in runs),
+        planned_count=max(items, len(observations)),
+        observations=tuple(observations),
+        notes=tuple(dict.fromkeys(notes)),
+        shard=None,
+        planned=(),
     )
 
 
@@ -165,13 +249,14 @@ def _observations(
     """One observation of each item, the number of further samples of the same items, and the first result document."""
     observations: dict[str, Observation] = {}
     first: Document = {}
+    parts = SharedParts()
     repeated, place = 0, ""
     try:
         for sample, found in samples_in(header):
             place = f", sample {clean(str(sample.id))[:80]}"
             document = None if found is None else checked_document(found, REPORT_FIELDS)
             first = first or document or {}
-            observation = observe(sample, benchmark, cost_of, document)
+            observation = parts.share(observe(sample, benchmark, cost_of, document))
             repeated += observation.id in observations
             observations.setdefault(observation.id, observation)
     except (*UNREADABLE, TypeError, AttributeError) as error:
@@ -232,6 +317,14 @@ def _type_adapter(name: str) -> TypeAdapter[Any]:
 @lru_cache(maxsize=1)
 def _document_types() -> dict[str, Any]:
     return get_type_hints(VerdictOutput)
+
+
+def _stated_tests(path: Path, found: Iterable[Any]) -> tuple[StatedTest, ...]:
+    """The tests that a log's metadata state."""
+    try:
+        return tuple(map(StatedTest.model_validate, found))
+    except (ValidationError, TypeError) as error:
+        raise damaged_error(str(path), error) from error
 
 
 def _optional_number(value: object) -> float | None:

@@ -16,6 +16,7 @@ from moot.core.files import why_unread
 from moot.evals._attacks.attack import MOST_PIECES, POISONED, Attack, files_digest
 from moot.evals._benchmarks.catalogue import benchmark_names
 from moot.evals._runs.controls import CONTROLS, Control, controls_of, is_debate, retrieval_variants
+from moot.evals._runs.stated import DERIVED, EACH, FIRST_ROUND, POOLED, StatedTest
 from moot.evals._stats.measures import load_extra
 from moot.evals._stats.significance import Family
 from moot.graphs import load_graph
@@ -94,7 +95,9 @@ class Plan(BaseModel):
     sample_seed: int | None = Field(
         default=None, description="Seed that draws the items at random; by default the first items are taken."
     )
-    judge: ModelName | None = Field(default=None, description="Model that judges whether free-text answers are right.")
+    judge: ModelName | None = Field(
+        default=None, description="Model that grades free-text answers, and AVeriTeC's evidence."
+    )
     judge_may_debate: bool = Field(
         default=False, description="Whether the judge may also speak in debates that it judges."
     )
@@ -115,9 +118,18 @@ class Plan(BaseModel):
     attacker: ModelName | None = Field(
         default=None, description="The model that writes adaptive passages; by default the model of the debate."
     )
+    attacked_sources: tuple[str, ...] = Field(
+        default=(),
+        description="The sources whose results an attack changes, such as web; by default all. A debate that searches "
+        "none of them is not attacked, and counts as missing. A lying debater changes no source.",
+    )
     family: Family = Field(
         default="report",
         description="Tests that Holm's correction covers together: all of a report, or those of a benchmark and model.",
+    )
+    tests: tuple[StatedTest, ...] = Field(
+        default=(),
+        description="The tests to make; by default each system against its controls and against the first system.",
     )
 
     @field_validator("graphs", mode="before")
@@ -270,12 +282,30 @@ def make_cells(plan: Plan) -> list[Cell]:
         new_cell.key: new_cell for cell in varied for new_cell in _retrieval_cells(cell) if new_cell.key not in keys
     }
     controls = [new_cell for cell in cells for new_cell in _control_cells(cell, wanted, plan.equal)]
+    _check_tests(plan, [*cells, *variants.values(), *controls])
     return [
         *cells,
         *variants.values(),
         *controls,
         *(new_cell for cell in cells for new_cell in _attack_cells(cell, plan)),
     ]
+
+
+def _check_tests(plan: Plan, cells: Sequence[Cell]) -> None:
+    """Check that the plan runs the systems, models and benchmarks that its tests name."""
+    labels, models = {cell.system for cell in cells}, {cell.model for cell in cells}
+    places = {EACH, POOLED, *(task.name for task in plan.tasks)}
+    for test in plan.tests:
+        named = {test.first: labels, test.second: {*labels, *CONTROLS, *DERIVED, f"{test.first} {FIRST_ROUND}"}}
+        unknown = [name for name, known in named.items() if name not in known]
+        unknown += [model for model in (test.first_model, test.second_model) if model and model not in models]
+        unknown += [test.benchmark] if test.benchmark not in places else []
+        if unknown:
+            known = [*labels, *filter(None, models), *places]
+            raise UserError(
+                f"tests: the plan does not run {unknown[0]!r}. {suggest(str(unknown[0]), known)}",
+                kind="invalid_setting",
+            )
 
 
 def _check_unambiguous(cells: Sequence[Cell]) -> None:
@@ -351,6 +381,8 @@ def _attack_cells(cell: Cell, plan: Plan) -> Iterable[Cell]:
             arguments: dict[str, Any] = {"attack": attack, "kept_back": plan.kept_back, "texts": files_digest()}
             arguments |= {"pieces": plan.pieces} if attack in POISONED else {}
             arguments |= {"attacker": plan.attacker} if attack == "adaptive" and plan.attacker else {}
+            if plan.attacked_sources and attack != "lying_debater":
+                arguments["attacked_sources"] = list(plan.attacked_sources)
             yield replace(cell, system=f"{cell.system} under {attack.replace('_', ' ')}", of=cell, attack=arguments)
 
 

@@ -1,7 +1,8 @@
-"""The cost, rounds and evidence of a debate on each sample, which controls read from the debate's log."""
+"""The cost, answers and evidence of a debate on each sample, which controls read from the debate's log."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,16 +17,22 @@ from moot.nodes._models.equal_cost import FullCost, full_cost
 from moot.nodes._models.prices import Price, read_prices
 from moot.retrievers._excerpts import shown_text
 
+ANSWERING = ("respond", "argue")
+"""The steps in which debaters answer."""
 EVIDENCE_FIELDS = ("id", "title", "text", "source", "url", "published")
 """Fields of evidence that controls get; the text is only the part that the debate showed to its speakers."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The cost, number of rounds (at least 1) and evidence of a debate on one sample."""
+    """What controls need to know of a debate on one sample.
+
+    ``answers``: how often the debater who answered most often did; ``agents``: how many answered. Both are at least 1.
+    """
 
     cost: FullCost
-    rounds: int
+    answers: int
+    agents: int
     evidence: list[dict[str, Any]]
 
 
@@ -64,7 +71,9 @@ def make_reference(document: Mapping[str, Any], prices: Mapping[str, Price]) -> 
         {key: piece[key] for key in EVIDENCE_FIELDS if key in piece} | {"text": shown_text(piece)}
         for piece in document["evidence"]
     ]
-    return Reference(full_cost(document["calls"], document["seconds"], prices), max(document["rounds"], 1), evidence)
+    cost = full_cost(document["calls"], document["seconds"], prices)
+    answers = Counter(turn["agent"] for turn in document["turns"] if turn["step"] in ANSWERING)
+    return Reference(cost, max(answers.values(), default=1), max(len(answers), 1), evidence)
 
 
 def newest_log(logs: str, key: str) -> EvalLog | None:

@@ -46,10 +46,12 @@ from moot.evals._runs.hooks import Watch, watch_samples
 from moot.evals._runs.identity import differences, digest, endpoints, parts_of
 from moot.evals._runs.plan import Cell, Plan, PlannedBenchmark, make_cells
 from moot.evals._runs.reference import moot_metadata, read_log_headers
+from moot.evals._runs.shards import Shard, folder_of
 from moot.evals._runs.solver import debate, make_question
-from moot.evals._runs.tasks import TASKS
+from moot.evals._runs.tasks import TASKS, telling
 from moot.evals._stats.measures import load_extra
 from moot.graphs import load_graph, shared_ceilings
+from moot.nodes import StoreUse, store_use
 from moot.nodes._models.budget import Budget, debates_within
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.spend import UNBOUNDED, Spend
@@ -93,6 +95,11 @@ class Limits:
     """Maximum number of model calls of all debates."""
     max_seconds: float | None = None
     """Maximum number of seconds of this run."""
+
+    @property
+    def has_ceiling(self) -> bool:
+        """Whether tokens, cost, calls or seconds are limited."""
+        return any(limit is not None for limit in (self.budget, self.max_cost, self.max_calls, self.max_seconds))
 
     @contextmanager
     def apply_ceilings(self, spent: Path, tell: Callable[[str], None]) -> Iterator[None]:
@@ -139,6 +146,7 @@ def run_plan(
     limits: Limits,
     watch: Callable[[int, int], Watch],
     tell: Callable[[str], None] = log.warning,
+    shard: Shard | None = None,
 ) -> list[EvalLog]:
     """Run the unfinished part of a plan: debates first, then controls and attacks. Blocking.
 
@@ -148,7 +156,10 @@ def run_plan(
         limits: limits of the run.
         watch: a function of the number of all samples and the number of samples that need no further run. It returns a
             callback, which is called for every sample that ends.
-        tell: called with messages about differences from earlier runs in the folder, and about their spending.
+        tell: called with notes about the items, such as those that no system can tell apart, and with messages about
+            differences from earlier runs in the folder, and about their spending.
+        shard: the part of the items to run, into a folder of its own in ``logs``; by default all items. The limits
+            then bound this shard.
 
     Returns:
         The log of each cell that has a log, without its samples, in the plan's order.
@@ -156,18 +167,19 @@ def run_plan(
     Raises:
         UserError: the plan is invalid, a benchmark's data cannot be read, a system cannot be opened (for example
             because a key is missing), the judge also debates and the plan does not allow this, a log in the folder or
-            the prices cannot be read, the folder cannot be written, or another run writes to it.
+            the prices cannot be read, the folder cannot be written, another run writes to it, or it has the logs of a
+            run that is divided into other shards.
         WorldError: the disk is full or fails, or the Chroma server failed.
         KeyboardInterrupt: the user stopped the run; no further sample was started.
     """
     cells = make_cells(plan)
     if not plan.judge_may_debate:
-        judged_cells = [cell for cell in cells if "judged" in load_benchmark(cell.task.name).metrics]
+        judged_cells = [cell for cell in cells if load_benchmark(cell.task.name).needs_judge]
         check_grader(plan.judge, [(cell.system, cell.graph, cell.settings) for cell in judged_cells])
-    logs = logs.absolute()
+    logs = folder_of(logs.absolute(), shard)
     no_output = redirect_stdout(StringIO())  # discards texts that Inspect prints
     with private_files(), exclusive_folder(logs, "run", LOCK), no_output:
-        return _run_cells(cells, plan, logs, limits, watch, tell)
+        return _run_cells(cells, plan, logs, limits, watch, tell, shard)
 
 
 def _run_cells(
@@ -177,9 +189,12 @@ def _run_cells(
     limits: Limits,
     watch: Callable[[int, int], Watch],
     tell: Callable[[str], None],
+    shard: Shard | None,
 ) -> list[EvalLog]:
+    with telling(tell):
+        tasks = {task: make_task(task, plan, shard) for task in dict.fromkeys(cell.task for cell in cells)}
+    cells = [cell for cell in cells if len(tasks[cell.task].dataset)]  # a shard may have no item of a small benchmark
     debates = [cell for cell in cells if not (cell.control or cell.attack)]
-    tasks = {task: make_task(task, plan) for task in dict.fromkeys(cell.task for cell in debates)}
     asyncio.run(preflight(debates, tasks, plan.judge))
     parts: dict[str, dict[str, Any]] = {}
     for cell in cells:  # in `cells`, a debate comes before its controls, which need the parts of the debate
@@ -194,8 +209,8 @@ def _run_cells(
     def build_task(cell: Cell) -> Task:
         key, task = keys[cell.key], copy(tasks[cell.task])
         solver = make_solver(cell, logs, keys)
-        run_metadata = {"key": key, "parts": parts[cell.key], "plan": plan_hash, "family": plan.family}
-        metadata = (task.metadata or {})["moot"] | cell.log_metadata() | run_metadata
+        run_metadata = {"key": key, "parts": parts[cell.key], "plan": plan_hash}
+        metadata = (task.metadata or {})["moot"] | cell.log_metadata() | plan_metadata(plan) | run_metadata
         labels: dict[str, Any] = {"metadata": {"moot": metadata, **shown_metadata(metadata)}, "tags": tags_of(metadata)}
         return task_with(task, solver=solver, model="none" if cell.model is None else f"moot/{cell.model}", **labels)
 
@@ -206,19 +221,26 @@ def _run_cells(
         _run_tasks([build_task(cell) for cell in debates], logs, limits)
         _run_tasks([build_task(cell) for cell in cells if cell.control or cell.attack], logs, limits)
     found = newest_logs(logs)
-    return [refresh_metadata(found[keys[cell.key]], cell) for cell in cells if keys[cell.key] in found]
+    return [refresh_metadata(found[keys[cell.key]], cell, plan) for cell in cells if keys[cell.key] in found]
 
 
-def refresh_metadata(log: EvalLog, cell: Cell) -> EvalLog:
-    """Update a log's metadata, such as label and position, from the current plan; return the log.
+def plan_metadata(plan: Plan) -> dict[str, Any]:
+    """The metadata of a plan's logs that say which tests it states, and which are corrected together."""
+    tests = [test.model_dump(mode="json", exclude_defaults=True) for test in plan.tests]
+    return {"family": plan.family, "tests": tests}
+
+
+def refresh_metadata(log: EvalLog, cell: Cell, plan: Plan) -> EvalLog:
+    """Update a log's metadata, such as label, position and stated tests, from the current plan; return the log.
 
     The log's file is written only if the metadata differ.
     """
     metadata = moot_metadata(log)
-    current = metadata | json.loads(json.dumps(cell.log_metadata(), default=str)) | {"key": metadata["key"]}
+    now = cell.log_metadata() | plan_metadata(plan)
+    current = metadata | json.loads(json.dumps(now, default=str)) | {"key": metadata["key"]}
     if current == metadata:
         return log
-    provenance = ProvenanceData(author="moot", reason="The plan has another label or position for the system.")
+    provenance = ProvenanceData(author="moot", reason="The plan has another label, position or tests.")
     old, new = tags_of(metadata), tags_of(current)
     changed = TagsEdit(tags_add=sorted({*new} - {*old}), tags_remove=sorted({*old} - {*new}))
     edits = [
@@ -302,7 +324,8 @@ async def preflight(cells: Sequence[Cell], tasks: Mapping[PlannedBenchmark, Task
             system, sample = load_graph(cell.graph), next(iter(tasks[cell.task].dataset))
             settings = checked_settings(system.settings, cell.settings, cell.graph)
             question = make_question(str(sample.input), sample.choices, sample.metadata)
-            opened = await system.graph.ainvoke(question, context=settings, interrupt_after=["open"])
+            with store_use(StoreUse("off")):  # no debate begins
+                opened = await system.graph.ainvoke(question, context=settings, interrupt_after=["open"])
             if (error := opened["error"]) and error["kind"] in USER_KINDS:
                 raise UserError(f"{cell.system} on {cell.task.name}: {error['detail']}", kind=error["kind"])
     finally:
@@ -340,10 +363,14 @@ def make_solver(cell: Cell, logs: Path, keys: Mapping[str, str]) -> Solver:
     return control(cell.control, str(logs), debate_key, run=key, equal=cell.equal or "tokens", **cell.settings)
 
 
-def make_task(benchmark: PlannedBenchmark, plan: Plan) -> Task:
-    """Make an Inspect task from a plan's benchmark."""
+def make_task(benchmark: PlannedBenchmark, plan: Plan, shard: Shard | None = None) -> Task:
+    """Make an Inspect task from a plan's benchmark; its version is the digest of the items of all shards."""
     data = None if benchmark.data is None else str(benchmark.data)
-    return TASKS[benchmark.name](data, benchmark.limit, plan.sample_seed, plan.judge)
+    task = TASKS[benchmark.name](data, benchmark.limit, plan.sample_seed, plan.judge)
+    if shard is None:
+        return task
+    moot = {**(task.metadata or {})["moot"], "shard": shard.note(task.dataset)}
+    return task_with(task, dataset=shard.part_of(task.dataset), metadata={"moot": moot})
 
 
 def _run_tasks(tasks: Sequence[Task], logs: Path, limits: Limits) -> None:

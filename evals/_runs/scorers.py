@@ -8,26 +8,34 @@ an abstention.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
+from math import isnan
+from typing import Any
+from urllib.parse import urlsplit
 
+import numpy as np
 from inspect_ai.log import transcript
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, metric, scorer, stderr
 from inspect_ai.solver import TaskState
 from inspect_ai.util import store_from_events
 from moot.core.errors import MootError
+from moot.evals._analyses.ev2r import judge_recall
 from moot.evals._analyses.graders import grade_answer
-from moot.evals._benchmarks.gold import gold_and_found
 from moot.evals._runs.solver import DOCUMENT, INPUTS, parsed_document
-from moot.evals._stats import metrics
-from moot.evals._stats.metrics import item_score
-from moot.evals._stats.official import official_score
+from moot.evals._stats import averitec, metrics
+from moot.evals._stats.metrics import fever_page, item_score
+from moot.evals._stats.official import cited_answers, last_part, official_score, question_answers
 from moot.evals._stats.outcomes import ABSTAINED, Document, outcome_of
+from moot.evals._stats.rationales import pooled_f1
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.speaker import Speaker
+from moot.nodes._texts.labels import fold_label
 from moot.nodes._texts.verdict import verdict_turns
+from moot.retrievers import Evidence
+from moot.retrievers._archives import page_of
 
-Measure = Callable[[str, TaskState, Sequence[str], Document], Awaitable[float | None] | Score | float | None]
+Measure = Callable[[str, TaskState, Sequence[str], Document], Awaitable[Score | float | None] | Score | float | None]
 """Computes a sample's value from its outcome, the sample, its right answers and its result document. The value is None
 if it is undefined. A `Score` is used unchanged."""
 
@@ -50,13 +58,13 @@ def measured(measure: Measure, *, of_answers: bool = True) -> Scorer:
         # a sample that Inspect recovered after a kill has an empty store, but its events contain the document
         stored = state.store.get(DOCUMENT) or store_from_events([*transcript().events]).get(DOCUMENT)
         document = None if stored is None else _parsed(stored)
-        outcome = outcome_of(document)
+        outcome = outcome_of(document, list(target))
         if document is None or outcome is None:
             return Score.unscored(reason="no_result", explanation="The debate has no outcome.")
         value = measure(outcome, state, list(target), document)
         try:
             value = await value if isinstance(value, Awaitable) else value
-        except MootError as error:  # the debate remains valid even if the judge of its answer fails
+        except MootError as error:  # the debate remains valid even if the judge of its answer or its evidence fails
             return Score.unscored(reason="grader_failed", explanation=error.detail)
         if isinstance(value, Score):
             return value
@@ -199,11 +207,18 @@ def gold_recall() -> Scorer:
 
 @metric(name="mean")
 def mean_if_named() -> Metric:
-    """The mean; NaN if no verdict could cite the evidence that the score requires (`official_score`)."""
+    """The mean, or the F1 over all items for one of `POOLED_MEASURES`; NaN if no verdict could cite the evidence that
+    the score requires (`official_score`).
+    """
 
     def value(scores: list[SampleScore]) -> float:
-        named = any((score.score.metadata or {})["named"] for score in scores)
-        return sum(score.score.as_float() for score in scores) / len(scores) if named else float("nan")
+        metadata = [score.score.metadata or {} for score in scores]
+        if not any(one["named"] for one in metadata):
+            return float("nan")
+        counts = [one["counts"] for one in metadata if "counts" in one]
+        if counts:
+            return float(pooled_f1(np.sum(counts, axis=0)))
+        return sum(score.score.as_float() for score in scores) / len(scores)
 
     return value
 
@@ -226,7 +241,10 @@ def official_scorer(measure: str) -> Scorer:
     def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> Score | None:
         given = (state.metadata.get(INPUTS) or {}).get("given") or []
         found, named = official_score(measure, outcome, gold, document, state.metadata.get("gold_evidence"), given)
-        return None if found is None else Score(value=found, metadata={"named": named})
+        if found is None or isinstance(found, float):
+            return None if found is None else Score(value=found, metadata={"named": named})
+        # NaN for an item without chosen and gold things, which adds nothing
+        return Score(value=float(pooled_f1(found)), metadata={"named": named, "counts": list(found)})
 
     return measured(value, of_answers=False)
 
@@ -285,3 +303,139 @@ def joint_f1() -> Scorer:
     product of the two recalls.
     """
     return official_scorer("joint_f1")
+
+
+@scorer(metrics=[mean_if_named()], name="abstract_label_f1")
+def abstract_label_f1() -> Scorer:
+    """F1 of the abstracts that the verdict cites: right are gold ones, if the label is right (SciFact)."""
+    return official_scorer("abstract_label_f1")
+
+
+@scorer(metrics=[mean_if_named()], name="abstract_f1")
+def abstract_f1() -> Scorer:
+    """As `abstract_label_f1`, but the first three cited sentences must include a full gold set (SciFact)."""
+    return official_scorer("abstract_f1")
+
+
+@scorer(metrics=[mean_if_named()], name="sentence_selection_f1")
+def sentence_selection_f1() -> Scorer:
+    """F1 of the sentences that the verdict cites: right are those of gold sets that are cited in full (SciFact)."""
+    return official_scorer("sentence_selection_f1")
+
+
+@scorer(metrics=[mean_if_named()], name="sentence_f1")
+def sentence_f1() -> Scorer:
+    """As `sentence_selection_f1`, but the label must also be right (SciFact)."""
+    return official_scorer("sentence_f1")
+
+
+@scorer(metrics=[mean_if_named()], name="rationale_f1")
+def rationale_f1() -> Scorer:
+    """F1 of the sentences that the verdict cites, which are right if all gold sentences are cited (Check-COVID)."""
+    return official_scorer("rationale_f1")
+
+
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="averitec_questions")
+def averitec_questions() -> Scorer:
+    """How well queries of the quotes cover the gold questions: Hungarian METEOR (AVeriTeC 2024)."""
+    return official_scorer("averitec_questions")
+
+
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="averitec_evidence")
+def averitec_evidence() -> Scorer:
+    """How well queries and quotes cover the gold questions and answers: Hungarian METEOR (AVeriTeC 2024)."""
+    return official_scorer("averitec_evidence")
+
+
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="averitec_score")
+def averitec_score() -> Scorer:
+    """Whether the label is right, and `averitec_evidence` is above .25 (AVeriTeC 2024)."""
+    return official_scorer("averitec_score")
+
+
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="all_answers")
+def all_answers() -> Scorer:
+    """Whether the answer has all right answers, and no wrong one (RAMDocs)."""
+    return official_scorer("all_answers")
+
+
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="ev2r_recall")
+def ev2r_recall(model: str) -> Scorer:
+    """The share of the facts of the gold questions and answers that queries and quotes state, by a judge (Ev2R)."""
+
+    async def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> Score | None:
+        questions = (state.metadata.get("gold_evidence") or {}).get("questions") or []
+        if not questions:
+            return None
+        pairs = cited_answers(document)
+        recall = await judge_recall(document["claim"], question_answers(questions), pairs, model)
+        return Score(value=recall, metadata={"named": bool(pairs)})
+
+    return measured(value, of_answers=False)
+
+
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="ev2r_score")
+def ev2r_score(model: str) -> Scorer:
+    """Whether the label is right, and `ev2r_recall` is at least .5 (AVeriTeC 2025). Arguments as for `ev2r_recall`."""
+    recall_of = ev2r_recall(model)
+
+    async def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> Score | None:
+        # the scorer of the recall usually comes first, and its call need not be paid again
+        known = (state.scores or {}).get("ev2r_recall") or await recall_of(state, Target(gold))
+        if known is None or isnan(known.as_float()):
+            return known
+        return known.model_copy(
+            update={"value": averitec.ev2r_score(right=outcome == gold[0], recall=known.as_float())}
+        )
+
+    return measured(value, of_answers=False)
+
+
+def gold_and_found(
+    gold_evidence: Mapping[str, Any] | None, evidence: Sequence[Evidence]
+) -> tuple[set[str], set[str]] | None:
+    """Names of an item's gold evidence and of the evidence found, for `moot.evals._stats.metrics.gold_recall`.
+
+    Names are normalised titles, ids, addresses or texts. A piece of gold evidence was found if its name is in both
+    sets. If the item has several kinds of gold evidence, only the first kind in this list is used:
+
+    - ``pages`` match the title of a piece of evidence;
+    - ``documents`` match a piece's title, or the last part of its address (a PubMed id);
+    - ``urls`` match a piece's address; only the host without "www." and the path are compared.
+      For a copy, such as an archived page, the address of its page is compared;
+    - ``texts`` match a piece if one text contains the other; case and the amount of white space are ignored.
+
+    None if the item has no gold evidence of these kinds.
+    """
+    named = gold_evidence or {}
+    if pages := named.get("pages"):
+        return {_normal_title(page) for page in pages}, {_normal_title(piece["title"]) for piece in evidence}
+    if documents := named.get("documents"):
+        ends = {last_part(_normal_address(piece.get("url", ""))) for piece in evidence}
+        return {fold_label(str(document)) for document in documents}, {fold_label(end) for end in ends} | {
+            _normal_title(p["title"]) for p in evidence
+        }
+    if urls := named.get("urls"):
+        return {_normal_address(url) for url in urls}, {_normal_address(piece.get("url", "")) for piece in evidence} - {
+            ""
+        }
+    if texts := named.get("texts"):
+        gold, found = {_normal_text(text) for text in texts}, [_normal_text(piece["text"]) for piece in evidence]
+        return gold, {text for text in gold if any(text in piece or (piece and piece in text) for piece in found)}
+    return None
+
+
+def _normal_title(title: str) -> str:
+    return fever_page(title).casefold()
+
+
+def _normal_address(url: str) -> str:
+    try:
+        parts = urlsplit(page_of(url))
+    except ValueError:  # the text is not an address, so it must match nothing
+        return ""
+    return f"{(parts.hostname or '').removeprefix('www.')}{parts.path.rstrip('/')}"
+
+
+def _normal_text(text: str) -> str:
+    return " ".join(text.casefold().split())

@@ -20,11 +20,14 @@ from inspect_ai.event import StoreEvent
 from inspect_ai.log import EvalSample
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
+from moot.core.errors import UserError
 from moot.evals._runs.inspect_side import add_inspect_settings, messages_of, report_calls
 from moot.evals._stats.outcomes import count_evidence, has_outcome
 from moot.graphs import DebateSystem, load_graph
 from moot.nodes._models.seeds import derived_seed
+from moot.nodes._records.entries import ORIGIN
 from moot.nodes._runtime.document import check_schema
+from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import EvidenceSettings, Settings, checked_settings
 
 DOCUMENT = "moot:document"
@@ -32,12 +35,12 @@ DOCUMENT = "moot:document"
 because Inspect would walk through an object at every step of a sample."""
 INPUTS = "moot"
 """Key of a sample's metadata for a debate's input: an object with ``task``, ``labels``, ``given``, ``claim_date``,
-``speaker`` (see `moot.nodes.ClaimInput`) and ``published_before``. No other metadata reaches the debate."""
+``speaker``, ``appeared_at`` (see `moot.nodes.ClaimInput`) and ``published_before``. No other metadata reaches it."""
 EVIDENCE_COUNT = "found"
 """Key of a sample's metadata for the amount of evidence (`moot.evals._stats.outcomes.EvidenceCount`)."""
 
 Question = Mapping[str, Any]
-"""The input of a debate: claim and, if present, task, labels, options, given, claim_date and speaker."""
+"""The input of a debate: claim and, if present, task, labels, options, given, claim_date, speaker and appeared_at."""
 DebateRunner = Callable[[Question, TaskState], Awaitable[dict[str, Any]]]
 """Runs a debate on a sample's question and returns the result document."""
 
@@ -65,13 +68,24 @@ def debate(graph: str = "tool_mad", run: str = "", **settings: Any) -> Solver:
         UserError: the graph or a setting is unknown, or a value is out of its range.
     """
     system = load_graph(graph)
-    checked_settings(system.settings, settings, graph)
+    refuse_fact_checks(system, checked_settings(system.settings, settings, graph))
 
     async def run_sample(question: Question, sample: TaskState) -> dict[str, Any]:
         chosen = checked_settings(system.settings, add_inspect_settings(settings))
         return await run_debate(system, question, settings_for_sample(chosen, sample, graph, settings))
 
     return debate_solver(run_sample)
+
+
+def refuse_fact_checks(system: DebateSystem, settings: Settings) -> None:
+    """Refuses the source of fact checks by others, which may have the answers of a benchmark's claims: a UserError."""
+    needs: Needs = system.graph.builder.needs(settings)
+    if "fact_checks" in needs.sources:
+        raise UserError(
+            "The source fact_checks may have the answers of a benchmark's claims, so evaluations do not search it. "
+            "Leave it out of the sources.",
+            kind="invalid_setting",
+        )
 
 
 def debate_solver(run_sample: DebateRunner) -> Solver:
@@ -136,7 +150,7 @@ def _document_from_events(sample: EvalSample) -> str | None:
 def make_question(claim: str, options: Sequence[str] | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """The input of a debate: a sample's claim and options, and further inputs from its metadata (`INPUTS`)."""
     inputs = (metadata or {}).get(INPUTS) or {}
-    named = {key: inputs[key] for key in ("task", "labels", "given", "claim_date", "speaker") if inputs.get(key)}
+    named = {key: inputs[key] for key in ("task", "labels", "given", *ORIGIN) if inputs.get(key)}
     return {"claim": claim, **named} | ({"options": list(options)} if options else {})
 
 

@@ -11,8 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from inspect_ai import Task, task
@@ -20,6 +23,7 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import Scorer
 from moot.evals._benchmarks.catalogue import (
     BENCHMARKS,
+    JUDGED_MEASURES,
     Benchmark,
     Item,
     benchmark_names,
@@ -30,9 +34,21 @@ from moot.evals._benchmarks.records_items import best_possible_accuracy
 from moot.evals._runs import scorers
 from moot.evals._runs.inspect_side import choose_grader
 from moot.evals._runs.solver import INPUTS, debate
+from moot.evals._stats.averitec import METEOR_MEASURES, why_no_meteor
 from moot.evals._stats.official import OFFICIAL_MEASURES
 
 log = logging.getLogger(__name__)
+_tell: ContextVar[Callable[[str], object]] = ContextVar("tell", default=log.warning)
+
+
+@contextmanager
+def telling(tell: Callable[[str], object]) -> Iterator[None]:
+    """Context manager: notes about the items of tasks that are made inside it are told; by default they are logged."""
+    token = _tell.set(tell)
+    try:
+        yield
+    finally:
+        _tell.reset(token)
 
 
 def make_sample(item: Item, benchmark: Benchmark) -> Sample:
@@ -57,18 +73,24 @@ def make_sample(item: Item, benchmark: Benchmark) -> Sample:
 
 
 def make_scorers(benchmark: Benchmark, judge: str | None = None) -> list[Scorer]:
-    """Make the scorers of a benchmark."""
+    """Make the scorers of a benchmark; without those that need a judge, or data, that are missing."""
     judge = choose_grader(judge)
     known: dict[str, Callable[[], Scorer]] = {
         "accuracy": scorers.accuracy,
         "exact_match": scorers.exact_match,
         "token_f1": scorers.token_f1,
         "numeric_match": scorers.numeric_match,
-        "judged": lambda: scorers.judged(judge or ""),
+        **{name: partial(getattr(scorers, name), judge) for name in JUDGED_MEASURES if judge},
         **{name: getattr(scorers, name) for name in OFFICIAL_MEASURES},
     }
-    wanted = [name for name in benchmark.metrics if name in known and (name != "judged" or judge)]
+    without = METEOR_MEASURES if needs_meteor(benchmark) and why_no_meteor() else ()
+    wanted = [name for name in benchmark.metrics if name in known and name not in without]
     return [*(known[name]() for name in wanted), scorers.citation_precision(), scorers.gold_recall()]
+
+
+def needs_meteor(benchmark: Benchmark) -> bool:
+    """Whether a measure of a benchmark needs METEOR."""
+    return any(name in METEOR_MEASURES for name in benchmark.metrics)
 
 
 def items_digest(items: Sequence[Item]) -> str:
@@ -102,13 +124,19 @@ def benchmark_task(
     """
     benchmark = load_benchmark(name)
     reading = read_benchmark(name, None if data is None else Path(data), limit=limit, seed=seed)
-    for note in reading.notes:
-        log.warning("%s: %s.", benchmark.title, note)
+    notes = list(reading.notes)
+    if needs_meteor(benchmark) and (lacking := why_no_meteor()):
+        left_out = ", ".join(METEOR_MEASURES)
+        adds = "inspect score LOG --scorer moot/averitec_score --action append --overwrite"
+        notes.append(f"{left_out} are left out. {lacking} Then `{adds}` adds one of them to a log")
+    for note in notes:
+        _tell.get()(f"{benchmark.title}: {note}.")
     metadata: dict[str, object] = {
         "benchmark": name,
         "title": benchmark.title,
         "licence": benchmark.licence,
-        "notes": list(reading.notes),
+        "notes": notes,
+        "conflicting": {gold: list(ids) for gold, ids in reading.conflicting.items()},
     }
     metadata |= {} if (best := best_possible_accuracy(reading.items, benchmark.task)) is None else {"ceiling": best}
     return Task(

@@ -15,7 +15,15 @@ from typing import TypeVar
 
 import numpy as np
 from moot.evals._stats.measures import load_extra
-from moot.evals._stats.significance import CONFIDENCE, ONE_GROUP, Array, Interval, Statistic, bootstrap, wilson
+from moot.evals._stats.significance import (
+    CONFIDENCE,
+    ONE_GROUP,
+    Array,
+    Interval,
+    Statistic,
+    stratified_bootstrap,
+    wilson,
+)
 
 NO_ITEMS, NO_SPREAD, UNDEFINED = "no items", "no spread", "undefined"
 """Reasons why a figure or its interval cannot be computed. No spread: all items have the same value, or the figure is
@@ -79,6 +87,7 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
     The effective number of items is p (1 - p) / se² x (t(n - 1) / t(G - 1))², but at most n. Here p is the share, se is
     from `clustered_mean`, and t is the quantile of Student's distribution, for n items in G groups (Korn and Graubard
     1998; with Wilson's interval Dean and Pagano 2015). If every group has one item, the interval is that of `wilson`.
+    If all items are right, or all are wrong, each group counts as one item.
 
     The interval has no value if there is no item.
     """
@@ -89,9 +98,9 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
         found = wilson(right, confidence)
         return replace(found, missing=missing, reason="" if right else NO_ITEMS)
     mean = clustered_mean(groups)
-    if mean.value is None or mean.se is None:
+    if mean.value is None or (mean.se is None and mean.reason != NO_SPREAD):
         return Interval(mean.value, None, None, mean.n, missing, reason=mean.reason)
-    effective = float(mean.n)
+    effective = float(mean.groups if mean.se is None else mean.n)
     if mean.se:
         t = load_extra("scipy.stats").t
         t_ratio = t.ppf((1 + confidence) / 2, mean.n - 1) / t.ppf((1 + confidence) / 2, mean.groups - 1)
@@ -99,6 +108,23 @@ def clustered_wilson(groups: Sequence[Sequence[bool]], missing: int = 0, confide
     proportion = load_extra("statsmodels.stats.proportion")
     low, high = proportion.proportion_confint(mean.value * effective, effective, alpha=1 - confidence, method="wilson")
     return Interval(mean.value, float(low), float(high), mean.n, missing)
+
+
+def interval_of_equal(difference: Interval, n: int) -> Interval:
+    """A mean paired difference of n independent items that all differ by 0, by 1 or by -1, with Tango's score interval
+    (Tango 1998), which then follows from Wilson's; any other difference is returned as it is.
+
+    >>> found = interval_of_equal(Interval(0.0, None, None, 50), 50)
+    >>> round(found.low, 4), round(found.high, 4)
+    (-0.0714, 0.0714)
+    """
+    if difference.value == 0:
+        bound = wilson([False] * n).high
+        return replace(difference, low=-(bound or 0), high=bound, reason="")
+    if difference.value in (1, -1):
+        inner = difference.value * (2 * (wilson([True] * n).low or 0) - 1)
+        return replace(difference, low=min(inner, difference.value), high=max(inner, difference.value), reason="")
+    return difference
 
 
 def mean_of_intervals(intervals: Sequence[Interval]) -> Interval:
@@ -127,13 +153,17 @@ def mean_of_intervals(intervals: Sequence[Interval]) -> Interval:
 
 
 def cluster_bootstrap(
-    groups: Sequence[Sequence[T]], figure: Callable[[Sequence[T]], Statistic], missing: int = 0
+    groups: Sequence[Sequence[T]],
+    figure: Callable[[Sequence[T]], Statistic],
+    missing: int = 0,
+    runs: Sequence[int] = (),
 ) -> Interval:
     """A figure with its percentile bootstrap interval over groups (Field and Welsh 2007: the cluster bootstrap).
 
     Groups are drawn with replacement, each with all its items. With one item in each group, the resamples are those of
     `bootstrap`. ``figure`` takes the kinds of items (each different item once), and returns a function from counts of
-    kinds, of shape (resamples, kinds), to figures, of shape (resamples,); NaN is undefined.
+    kinds, of shape (resamples, kinds), to figures, of shape (resamples,); NaN is undefined. ``runs``: as for
+    `stratified_bootstrap`.
 
     The interval has a ``reason`` and no ends if there is no item, the figure is undefined, there is only one group, or
     both ends are the same.
@@ -150,14 +180,14 @@ def cluster_bootstrap(
             count_matrix[i, kind] = count
     of_counts = figure(list(kinds))
 
-    def statistic(drawn: Array) -> Array:
+    def statistic(drawn: Array, *drawn_runs: Array) -> Array:
         rows, n = len(drawn), len(group_kinds)
         offsets = drawn + n * np.arange(rows)[:, None]
-        return of_counts(np.bincount(offsets.ravel(), minlength=rows * n).reshape(rows, n) @ count_matrix)
+        counts = np.bincount(offsets.ravel(), minlength=rows * n).reshape(rows, n) @ count_matrix
+        return of_counts(counts, *drawn_runs)
 
-    found = replace(
-        bootstrap([group_kinds[group] for group in group_counts], statistic), n=sum(map(len, groups)), missing=missing
-    )
+    sample = [group_kinds[group] for group in group_counts]
+    found = replace(stratified_bootstrap([sample], statistic, runs=runs), n=sum(map(len, groups)), missing=missing)
     if found.low is None or found.high is None:
         return replace(found, reason=UNDEFINED)
     if len(groups) < 2:

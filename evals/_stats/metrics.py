@@ -113,6 +113,26 @@ def numeric_match(given: str | None, gold: str) -> float | None:
     return None if given is None else float(read_number(given) == value)
 
 
+def all_answers_match(
+    given: str | None, gold: Collection[str], wrong: Collection[str], normalise: Normalise = normalise_squad
+) -> float | None:
+    """RAMDocs' exact match (Wang et al. 2025): 1.0 if a text gives all right answers and no wrong one, else 0.0.
+
+    A text gives an answer if it contains its words in a row, after normalisation: "1963 and 1956" gives "1956" and
+    "1963". Wrong answers whose words are in a right answer, as 13 of its 500 questions have, are left aside, because a
+    text with all right answers contains them. None if the outcome is missing; an abstention scores 0.0.
+    """
+    if given is None:
+        return None
+
+    def words(text: str) -> str:
+        return f" {normalise(text)} "
+
+    told, right = words(given), [words(answer) for answer in gold]
+    lures = [lure for lure in map(words, wrong) if not any(lure in answer for answer in right)]
+    return float(all(answer in told for answer in right) and not any(lure in told for lure in lures))
+
+
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 LabelScore = Callable[[Sequence[str], Sequence[str | None]], Score]
@@ -254,9 +274,9 @@ def ratio(parts: Any, wholes: Any) -> Any:
     return np.divide(parts, wholes, out=np.full(np.shape(wholes), np.nan), where=np.asarray(wholes) > 0)
 
 
-def mean_known(values: Any) -> Any:
-    """The means over an array's last axis, ignoring NaN; NaN if all values are NaN."""
-    return ratio(np.nansum(values, axis=-1), (~np.isnan(values)).sum(axis=-1))
+def mean_known(values: Any, weights: Any = 1) -> Any:
+    """The weighted means over an array's last axis, ignoring NaN; NaN if all values with a weight are NaN."""
+    return ratio(np.nansum(values * weights, axis=-1), (~np.isnan(values) * weights).sum(axis=-1))
 
 
 # --- an item ----------------------------------------------------------------------------------------------------------

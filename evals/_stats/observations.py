@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +24,8 @@ from moot.evals._stats.outcomes import (
     outcome_of,
 )
 from moot.evals._stats.panel_measures import count_concessions
-from moot.nodes._models.prices import is_counted, paid_calls
+from moot.evals._stats.rationales import POOLED_MEASURES, Counts
+from moot.nodes._models.prices import is_counted
 from moot.nodes._models.step_record import tokens_of
 from moot.nodes._records.entries import Call
 from moot.nodes._texts.answers import abstains, same_answer
@@ -98,7 +101,7 @@ class Observation:
     tokens: int | None = None
     """The tokens of all calls; None if an endpoint did not count the tokens of a call."""
     cost: float | None = None
-    """The cost of all paid calls; None if a price or a count is unknown."""
+    """The cost of all calls, also of those that an earlier run paid for; None if a price or a count is unknown."""
     warnings: Mapping[str, int] = field(default_factory=dict)
     """The number of warnings of each kind."""
     models: frozenset[tuple[str, str]] = frozenset()
@@ -109,9 +112,13 @@ class Observation:
     """The kind of error if the item is missing; else None."""
     detail: str = ""
     """Details of the error, or of replies that could not be used; else empty."""
+    digest: str = ""
+    """A digest of the question (`question_digest`), which tells apart items of the same id in different data."""
     group: str = ""
     """A name shared by items that are not independent, such as items on one page; empty if the item is independent of
     all others."""
+    counts: Mapping[str, Counts] = field(default_factory=dict)
+    """What the item adds to each measure that is one F1 over all items."""
     uncitable_measures: frozenset[str] = frozenset()
     """Official measures that need a kind of evidence that the verdict could not cite (`moot.evals._stats.official`)."""
 
@@ -142,9 +149,9 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
     if not all(gold) or not gold:
         raise ValueError("the sample has no right answer, or an empty one")
     stratum, group = (clean(str((sample.metadata or {}).get(name) or "")) for name in ("stratum", "group"))
-    without_document = Observation(str(sample.id), gold, stratum, group=group)
+    without_document = Observation(str(sample.id), gold, stratum, digest=question_digest(sample), group=group)
     error, detail = _find_error(sample, document)
-    outcome = None if error else outcome_of(document)
+    outcome = None if error else outcome_of(document, gold)
     if document is None:
         return replace(without_document, error=error, detail=detail, scores=computed_scores(benchmark, None, gold))
     if not 0 <= (document["confidence"] or 0) <= 1:
@@ -154,23 +161,35 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
     return replace(
         without_document,
         outcome=outcome,
-        unmapped=None if error else outcome_of(document, mapped=False),
+        unmapped=None if error else outcome_of(document, gold, mapped=False),
         scores={**logged, **computed_scores(benchmark, outcome, gold)},
         evidence_count=count_evidence(document),
         document=measured_fields(document),
         answers=round_answers(document),
         scored=scored_answers(document),
         tokens=tokens_of(calls) if all(map(is_counted, calls)) else None,
-        cost=cost_of(paid_calls(calls)),
+        cost=cost_of([call for call in calls if not call.get("shared")]),
         warnings=Counter(clean(warning["kind"]) for warning in document["warnings"]),
         models=frozenset((clean(call["model"]), clean(call["reported_model"] or "")) for call in calls),
         debate_figures=compute_debate_figures(document, lambda answer: is_right_answer(benchmark, answer, gold)),
         error=error,
         detail=detail,
+        counts={
+            name: Counts(*score.metadata["counts"])
+            for name, score in (sample.scores or {}).items()
+            if name in POOLED_MEASURES and outcome is not None and "counts" in (score.metadata or {})
+        },
         uncitable_measures=frozenset(
             n for n, s in (sample.scores or {}).items() if (s.metadata or {}).get("named") is False
         ),
     )
+
+
+def question_digest(sample: Any) -> str:
+    """A digest of a sample's claim and options."""
+    asked = json.dumps([sample.input, sample.choices], default=str)
+    # the letter at the beginning, because spreadsheet programs read some digests as numbers
+    return f"q{hashlib.blake2b(asked.encode(), digest_size=8).hexdigest()}"
 
 
 def is_right_answer(benchmark: Benchmark, answer: str, gold: Sequence[str]) -> bool:
@@ -207,10 +226,12 @@ def _numeric_scores(scores: Mapping[str, Any]) -> dict[str, float | None]:
 def measured_fields(document: Document) -> dict[str, Any]:
     """The parts of a result document that are used in reports; call records, settings and most texts are left out."""
     turns = [turn for turn in document["turns"] if turn["step"] in TURN_STEPS]
+    from_store = (document["usage"].get("from_store") or {}).get("calls", 0)
     return {
         **{key: document[key] for key in DOCUMENT_FIELDS},
         "calls": document["usage"]["calls"],
-        "from_store": (document["usage"].get("from_store") or {}).get("calls", 0),
+        "from_store": from_store,
+        "seconds": None if from_store else document["seconds"],  # a stored reply shortens the debate
         "votes": [{key: vote[key] for key in ("agent", "answer", "group")} for vote in document["votes"]],
         "metrics": {
             "citations": document["metrics"].get("citations") or count_citations(document["turns"]),

@@ -10,7 +10,7 @@ system's own fault. The item then has no answer, and counts as wrong under every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from operator import eq
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 from moot.core.errors import Outcome
 from moot.nodes._steps.score import average
-from moot.nodes._texts.answers import surely_differ
+from moot.nodes._texts.answers import ABSTENTION, abstains, surely_differ
 from moot.retrievers._evidence import GIVEN
 
 T = TypeVar("T")
@@ -63,11 +63,12 @@ def mean_score(values: Sequence[float | None], left_out: int = 0) -> Score:
     return Score(average(known), len(known), len(values) - len(known), left_out)
 
 
-def outcome_of(document: Document | None, *, mapped: bool = True) -> str | None:
+def outcome_of(document: Document | None, gold: Collection[str] = (), *, mapped: bool = True) -> str | None:
     """The outcome of an item: the answer, or `ABSTAINED` if there is none or the debate's replies could not be used.
 
-    None if the debate failed for another reason, was cancelled or is not done, or if there is no document. If not
-    ``mapped``, a trial's INCONCLUSIVE is an abstention and not the label that the trial gives to it, and unusable
+    If the right answers ``gold`` include `ABSTENTION`, a debate that said that the evidence does not tell has it as its
+    outcome. None if the debate failed for another reason, was cancelled or is not done, or if there is no document. If
+    not ``mapped``, a trial's INCONCLUSIVE is an abstention and not the label that the trial gives to it, and unusable
     replies are `UNUSABLE`, so that policies can be compared (`moot.evals._stats.metrics.under_policies`).
     """
     if document is None or not has_outcome(document):
@@ -76,6 +77,8 @@ def outcome_of(document: Document | None, *, mapped: bool = True) -> str | None:
         return ABSTAINED if mapped else UNUSABLE
     if not mapped and "panel" in document["metrics"] and document["raw_verdict"] == "INCONCLUSIVE":
         return ABSTAINED
+    if ABSTENTION in gold and abstains(document["task"], document["raw_verdict"]):
+        return ABSTENTION
     return document["answer"] or ABSTAINED
 
 

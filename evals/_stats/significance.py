@@ -16,10 +16,12 @@ from moot.evals._stats.measures import load_extra
 
 Array = Any
 """A numpy array."""
-Statistic = Callable[[Array], Array]
+Statistic = Callable[..., Array]
 """Computes the figure of each resample.
 
 It takes an array of shape (resamples, items), and returns an array of shape (resamples,). An undefined figure is NaN.
+If runs are drawn, too, it takes further arrays, one for each system, of shape (resamples, runs): how often each run was
+drawn.
 """
 
 CONFIDENCE = 0.95
@@ -100,9 +102,13 @@ def stratified_bootstrap(
     confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
     seed: int = SEED,
+    runs: Sequence[int] = (),
 ) -> Interval:
     """The mean of several samples' figures with its bootstrap interval; each sample is resampled separately. The
     interval has no value if there is no sample, a sample is empty, or a sample's figure is undefined.
+
+    ``runs``: the number of runs of each system whose runs are drawn besides the items; the statistic then takes them as
+    further arguments (`draw_runs`).
     """
     if not 0 < confidence < 1 or resamples < 1:
         raise ValueError("an interval needs a confidence between 0 and 1, and at least one resample")
@@ -110,22 +116,33 @@ def stratified_bootstrap(
     n = sum(map(len, given))
     if not given or not all(map(len, given)):
         return Interval(None, None, None, n, missing)
-    value = float(np.mean([statistic(sample[None]) for sample in given]))
+    value = float(np.mean([statistic(sample[None], *(np.ones((1, n_runs)) for n_runs in runs)) for sample in given]))
     if np.isnan(value):
         return Interval(None, None, None, n, missing)
     generator = np.random.default_rng(seed)
-    figures = np.concatenate(
-        [
-            np.mean([statistic(s[generator.integers(len(s), size=(rows, len(s)))]) for s in given], axis=0)
-            for rows in (min(BATCH, resamples - done) for done in range(0, resamples, BATCH))
-        ]
-    )
+
+    def draw(rows: int) -> Array:
+        drawn = [sample[generator.integers(len(sample), size=(rows, len(sample)))] for sample in given]
+        drawn_runs = [draw_runs(generator, n_runs, rows) for n_runs in runs]
+        return np.mean([statistic(items, *drawn_runs) for items in drawn], axis=0)
+
+    figures = np.concatenate([draw(min(BATCH, resamples - done)) for done in range(0, resamples, BATCH)])
     defined = figures[~np.isnan(figures)]
     if not len(defined):
         return Interval(value, None, None, n, missing, resamples)
     tail = (1 - confidence) / 2
     low, high = np.quantile(defined, [tail, 1 - tail]).tolist()
     return Interval(value, low, high, n, missing, resamples - len(defined))
+
+
+def draw_runs(generator: np.random.Generator, runs: int, rows: int) -> Array:
+    """How often each run is in each resample: ``runs`` - 1 of them are drawn with replacement; a single run is kept.
+
+    With ``runs`` - 1 draws, the variance of a resampled mean is that of the mean of runs, s^2 / runs (Rao and Wu 1988);
+    with ``runs`` draws, it would be too small by the factor (runs - 1) / runs. If items are drawn, too, the variance
+    within items counts up to three times, so the interval is rather too wide (Owen 2007).
+    """
+    return np.ones((rows, 1)) if runs == 1 else generator.multinomial(runs - 1, [1 / runs] * runs, size=rows)
 
 
 def wilson(correct: Sequence[bool | None], confidence: float = CONFIDENCE) -> Interval:

@@ -20,11 +20,14 @@ decide by the judges' majority; compute the confidence from their votes and scor
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from langgraph.graph import START
 from moot.graphs.proclaim.court import court_graph
 from moot.graphs.proclaim.negotiation import negotiation_graph
 from moot.graphs.proclaim.panel import panel_graph
 from moot.nodes import (
+    CompiledDebate,
     Debate,
     DebateState,
     Next,
@@ -36,14 +39,17 @@ from moot.nodes import (
     trial_needs,
 )
 
+if TYPE_CHECKING:
+    from moot.graphs.contexts import ProclaimContext
+
 
 class ProclaimSettings(TrialSettings):
     """Settings of PROClaim."""
 
 
 def debate(state: DebateState, settings: ProclaimSettings) -> Next:
-    """Starts the primary debate and, with `role_switch`, the switched debate in parallel."""
-    debates = {"primary": "primary_debate"} | ({"switched": "switched_debate"} if settings.role_switch else {})
+    """Starts the primary debate and, with `switches_sides`, the switched debate in parallel."""
+    debates = {"primary": "primary_debate"} | ({"switched": "switched_debate"} if settings.switches_sides else {})
     return to_debates(state, debates)
 
 
@@ -71,4 +77,4 @@ builder.add_edge("switched_debate", "gather_debates")
 builder.add_conditional_edges("gather_debates", deliberate, ["panel"])
 builder.add_conditional_edges("panel", decide, ["decide"])
 builder.add_verdict("decide", on_question="panel")
-graph = builder.compile(name="PROClaim")
+graph: CompiledDebate[ProclaimSettings | ProclaimContext] = builder.compile(name="PROClaim")

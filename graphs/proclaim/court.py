@@ -21,19 +21,24 @@ from moot.nodes import (
     gap_node,
     human_review_node,
     join_node,
+    lacks_nothing,
+    may_ask_experts,
     may_close,
     refine_node,
     reflect_node,
     remark_first,
     request_expert_node,
     retrieve_node,
+    rule_on_discoveries_node,
     rule_on_expert_node,
     still_searching,
     testify_node,
     to_argument,
     to_discovery,
+    to_discovery_arbiter,
     to_expert_requests,
     to_reflection,
+    weigh_exhibit_node,
 )
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -49,16 +54,26 @@ def next_round(state: TrialState, settings: TrialSettings) -> Next:
     return to_discovery("discovery", state, settings) if searching else to_plaintiff(state)
 
 
+def after_searches(state: TrialState) -> Next:
+    """Sends each result that waits for the arbiter to the arbiter; without any, routes to the plaintiff."""
+    return to_discovery_arbiter("weigh_discovery", state) or to_plaintiff(state)
+
+
 def to_plaintiff(state: TrialState) -> Next:
     """Routes to the plaintiff, who argues from the current record."""
     return to_argument("argue", state, "plaintiff")
 
 
-def after_argument(state: TrialState) -> Next:
-    """Routes to the defense after the plaintiff's argument, and to the requests for experts after both arguments."""
+def after_argument(state: TrialState, settings: TrialSettings) -> Next:
+    """Routes to the defense after the plaintiff's argument, and to the requests for experts after both arguments.
+
+    If no expert can be asked for (`may_ask_experts`), it routes to the evaluation of the round.
+    """
     this_round = state["rounds"] + 1
     spoken = [turn for turn in state["turns"] if turn["step"] == "argue" and turn["round"] == this_round]
-    return to_argument("argue", state, "defense") if len(spoken) == 1 else to_expert_requests("expert_witness", state)
+    if len(spoken) == 1:
+        return to_argument("argue", state, "defense")
+    return to_expert_requests("expert_witness", state) if may_ask_experts(state, settings) else "gather_testimony"
 
 
 def to_evaluation(state: TrialState, settings: TrialSettings) -> Next:
@@ -72,6 +87,8 @@ def court_graph(kind: type[TrialSettings], name: str) -> Graph:
     court = DebateGraph(kind, TrialState, output_schema=TrialUpdate)
     court.add_node("discovery", discovery_graph(kind))
     court.add_node("admit_discoveries", admit_node())
+    court.add_node("weigh_discovery", weigh_exhibit_node())
+    court.add_node("rule_on_discoveries", rule_on_discoveries_node())
     court.add_node("argue", argue_node())
     court.add_node("expert_witness", expert_graph(kind))
     court.add_node("gather_testimony", join_node())
@@ -82,8 +99,10 @@ def court_graph(kind: type[TrialSettings], name: str) -> Graph:
     court.add_node("human_remark", human_review_node("remark"))
     court.add_conditional_edges(START, next_round, ["discovery", "argue", END])
     court.add_edge("discovery", "admit_discoveries")
-    court.add_conditional_edges("admit_discoveries", to_plaintiff, ["argue", END])
-    court.add_conditional_edges("argue", after_argument, ["argue", "expert_witness", END])
+    court.add_conditional_edges("admit_discoveries", after_searches, ["weigh_discovery", "argue", END])
+    court.add_edge("weigh_discovery", "rule_on_discoveries")
+    court.add_conditional_edges("rule_on_discoveries", to_plaintiff, ["argue", END])
+    court.add_conditional_edges("argue", after_argument, ["argue", "expert_witness", "gather_testimony", END])
     court.add_edge("expert_witness", "gather_testimony")
     court.add_conditional_edges("gather_testimony", to_evaluation, ["reflect", "critique", "court", END])
     court.add_edge("reflect", "close_round")
@@ -109,11 +128,16 @@ def discovery_graph(kind: type[TrialSettings]) -> Graph:
     graph.add_node("refine_query", refine_node())
     graph.add_node("retrieve", retrieve_node())
     graph.add_edge(START, "state_gap")
-    graph.add_edge("state_gap", "formulate_query")
+    graph.add_conditional_edges("state_gap", route_gap, ["formulate_query", END])
     graph.add_edge("formulate_query", "refine_query")
     graph.add_edge("refine_query", "retrieve")
     graph.add_edge("retrieve", END)
     return graph.compile(name="discovery")
+
+
+def route_gap(state: TrialState) -> str:
+    """Routes to the query, or to the end of the subgraph if the side lacks nothing."""
+    return END if lacks_nothing(state["turns"][0]) else "formulate_query"
 
 
 def route_expert_request(state: TrialState) -> str:

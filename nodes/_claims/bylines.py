@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from moot.nodes._claims.places import LANGUAGES
+from moot.core.months import LANGUAGES
 from moot.nodes._texts.task import is_iso_date
 
 LINES = 10

@@ -7,8 +7,8 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from importlib import import_module
 
+from moot.core.months import month_names
 from moot.nodes._claims.state import Filled, Place, Section, Span
 from moot.nodes._texts.quotes import UNSPACED, find_quote
 from moot.retrievers._excerpts import sentences
@@ -50,12 +50,7 @@ them then there these they this those through to toward towards under until up u
 while who whom whose will with within without would"""
 FUNCTION_WORDS = frozenset(ENGLISH_WORDS.split())
 """English function words. `words_filled_in` ignores them, except capitalised names of months, such as May."""
-MONTH_NAMES = "january february march april may june july august september october november december"
-MONTHS = MONTH_NAMES.split()
-"""The months' keys in the data of dateparser."""
-LANGUAGE_CODES = "en de fr es it pt nl pl cs sv da nb fi ru uk tr el"
-LANGUAGES = LANGUAGE_CODES.split()
-"""The languages whose names of months are known."""
+MAY = 5
 DATE_WORDS = "and or to und oder bis et ou au y al e o a en tot och og of de di st nd rd th er"
 WORDS_BETWEEN_DAY_AND_MONTH = frozenset(DATE_WORDS.split())
 """Words allowed between a day and its month, as in "10 and 11 May"."""
@@ -183,11 +178,9 @@ def _is_day(word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def months() -> frozenset[str]:
-    """The normalised names of months and their abbreviations, in the `LANGUAGES`."""
-    data = (import_module(f"dateparser.data.date_translation_data.{name}").info for name in LANGUAGES)
-    names = ((month, _normalised(name)) for language in data for month in MONTHS for name in language[month])
+    """The normalised names of months and their abbreviations, in several languages."""
     # Short names are left out, because some of them, like "set", are words of other languages; but May is kept.
-    return frozenset(name for month, name in names if month == "may" or len(name) > SHORT_WORD_LETTERS)
+    return frozenset(name for name, number in month_names().items() if number == MAY or len(name) > SHORT_WORD_LETTERS)
 
 
 def _is_known(word: str, plain: str, known: set[str], *, first: bool) -> bool:

@@ -8,11 +8,11 @@ from moot.core.errors import UserError
 from moot.core.files import why_unread
 from moot.nodes._claims.state import ClaimsInput, Section
 from moot.nodes._texts.task import is_iso_date
-from moot.retrievers._archives import host_of, page_of
+from moot.retrievers._archives import host_of, is_url, page_of
 from moot.retrievers._documents.children import read_document, unreadable
-from moot.retrievers._documents.fetch import fetch, is_url
+from moot.retrievers._documents.fetch import fetch
 from moot.retrievers._documents.parse import kind_of
-from moot.retrievers._documents.parsed import ParsedDocument, UnreadableDocument
+from moot.retrievers._documents.parsed import ParsedDocument, UnreadableDocument, note_of
 from moot.retrievers._files import read_text_file
 
 TEXT_SUFFIXES = (".txt", ".md", "")
@@ -26,7 +26,7 @@ def read_article(given: str) -> ClaimsInput:
         return read_article_file(Path(given), Path(given).name)
     found = fetch(given)
     host = host_of(page_of(found.from_url)) or found.from_url
-    return {**read_article_file(found.text, host), "url": found.from_url}
+    return {**read_article_file(found.text, given), "source": host, "url": found.from_url}
 
 
 def read_article_file(file: Path, name: str) -> ClaimsInput:
@@ -58,7 +58,7 @@ def article_from(document: ParsedDocument, name: str) -> ClaimsInput:
             sections.append({"start": len(text), "page": here[0], "heading": here[1]})
         text += part["text"]
     date = document["published"] if is_iso_date(document["published"]) else None
-    return {
+    article: ClaimsInput = {
         "text": text,
         "title": document["title"],
         "source": name,
@@ -66,3 +66,6 @@ def article_from(document: ParsedDocument, name: str) -> ClaimsInput:
         "date": date,
         "sections": sections,
     }
+    if note := note_of(document):
+        article["note"] = note
+    return article

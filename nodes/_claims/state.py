@@ -23,7 +23,9 @@ ClaimKind = Literal["fact", "forecast", "opinion", "other"]
 class ClaimSettings(Settings):
     """Settings of the graph that finds claims."""
 
-    without: ClassVar = frozenset({"calibration", "corpus", "embedder", "reader_summary", "verified_quotes"})
+    without: ClassVar = frozenset(
+        {"calibration", "corpus", "embedder", "label_rules", "preset", "reader_summary", "verified_quotes"}
+    )
     why_without: ClassVar = "find_claims searches for no evidence and gives no verdict"
 
     split: bool = Field(
@@ -72,6 +74,7 @@ class ClaimsInput(TypedDict):
         Annotated[str | None, Field(description="The date of publication: a year, a month or a day, e.g. 2020-10-25.")]
     ]
     sections: NotRequired[Annotated[list[Section] | None, Field(description="The starts of pages and headings.")]]
+    note: NotRequired[Annotated[str | None, Field(description="How its file was read, such as what was left out.")]]
 
 
 class Span(TypedDict):

@@ -8,16 +8,16 @@ model returns must occur in the part of the text that the model read; otherwise 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date
 from textwrap import shorten
 from typing import Any, Literal, cast
 
 from langgraph.types import Send
-from moot.core.errors import BUDGET_EXHAUSTED, MootError, ReplyError, UserError, WorldError
+from moot.core.errors import BUDGET_EXHAUSTED, BudgetExhausted, MootError, ReplyError, UserError, WorldError
 from moot.nodes._claims.bylines import byline_date
-from moot.nodes._claims.parts import begin_part, budget_of, end_part, plan_call
 from moot.nodes._claims.places import (
     FUNCTION_WORDS,
     months,
@@ -42,13 +42,17 @@ from moot.nodes._claims.state import (
     Ratings,
     Step,
 )
-from moot.nodes._models.budget import SETTINGS
+from moot.nodes._models.budget import SETTINGS, Budget
+from moot.nodes._models.call.fitting import reply_limit
+from moot.nodes._models.contexts import BYTES_PER_TOKEN, weight_of
+from moot.nodes._models.reply_limits import LONG_REPLY_TOKENS
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.spend import PlannedCall
+from moot.nodes._models.structured import own_response_format
 from moot.nodes._records.entries import LONGEST_SPEAKER, Warned
 from moot.nodes._records.reducers import OPENING, overwrite
 from moot.nodes._runtime.ceilings import ceilings_and_spending, open_budget
-from moot.nodes._runtime.document import demo_model_warnings, usage
+from moot.nodes._runtime.document import NOTED, demo_model_warnings, usage
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._steps.reader import figures
 from moot.nodes._texts.quotes import LONGEST_SHOWN, fold_quote
@@ -104,6 +108,8 @@ def check_text(asked: Mapping[str, Any]) -> ClaimsInput:
         )
     by_start = sorted(sections, key=lambda section: section["start"])
     checked: Any = {**named, "text": text, "date": text_date or byline_date(text), "sections": by_start}
+    if isinstance(note := asked.get("note"), str) and clean(note):
+        checked["note"] = clean(note)
     return cast(ClaimsInput, checked)
 
 
@@ -117,20 +123,25 @@ def _is_section(value: Any) -> bool:
 def read_text_node() -> Node:
     """Checks the text, divides it into parts, and opens the store and the budget; a failure is written to ``error``.
 
-    Reads: text, title, source, url, date, sections.
+    Reads: text, title, source, url, date, sections, note.
     """
 
     async def step(state: ClaimsState, run: NodeContext) -> dict[str, Any]:
         blank: dict[str, Any] = {
             key: overwrite([]) for key in ("claims", "left_out", "dropped", "unread", "calls", "warnings")
         }
+        warned: list[Warned] = []
         blank |= {"depth": overwrite(0), "error": None, "status": "failed", "parts": [], "usage": usage([])}
         try:
             asked = await asyncio.to_thread(check_text, state)
             if asked.get("date") and not state.get("date"):
                 detail = f"The text's date is taken from its byline: {asked['date']}."
                 told: Warned = {"kind": "byline_date", "where": OPENING, "detail": detail}
-                blank["warnings"] = overwrite([told])
+                warned.append(told)
+            if note := asked.get("note"):
+                detail = f"{asked.get('source') or 'The text'}: {note}."
+                warned.append({"kind": NOTED, "where": OPENING, "detail": detail})
+            blank["warnings"] = overwrite(warned)
             parts = await asyncio.to_thread(parts_of, asked["text"], run.settings.part_words)
             await run.session.begin(GRAPH, cast(Mapping[str, Any], asked), run.settings)
             models = {choose_model(run.settings, role).model for role in run.settings.roles()}
@@ -203,6 +214,7 @@ class FoundClaim(Reply):
 class FoundReply(Reply):
     """The claims of a part."""
 
+    most_tokens = LONG_REPLY_TOKENS
     claims: list[FoundClaim]
 
 
@@ -247,6 +259,7 @@ class Rating(Reply):
 class RatingsReply(Reply):
     """A rating for each quote."""
 
+    most_tokens = LONG_REPLY_TOKENS
     ratings: list[Rating]
 
 
@@ -302,6 +315,7 @@ class Rewritten(Reply):
 class RewrittenReply(Reply):
     """A claim, or several, for each quote."""
 
+    most_tokens = LONG_REPLY_TOKENS
     claims: list[Rewritten]
 
 
@@ -531,3 +545,41 @@ def finish_claims_node() -> Node:
         return update | ({"warnings": warned} if warned else {})
 
     return Node(step, always=True)
+
+
+def plan_call(
+    speaker: Speaker, prompt: str, values: Mapping[str, str], reply: type[Reply], quotes: int = 0
+) -> PlannedCall:
+    """The planned call of a step, with its estimated size; ``quotes`` are further tokens that its prompt will have."""
+    schema = json.dumps(own_response_format(reply))
+    size = sum(map(weight_of, (*speaker.filled(prompt, values), schema))) + int(quotes * BYTES_PER_TOKEN)
+    return PlannedCall(speaker.role, prompt, speaker.model.name, size, reply_limit(speaker.model, reply.most_tokens))
+
+
+async def begin_part(run: NodeContext, part: int, calls: list[PlannedCall]) -> Budget:
+    """Reserves the cost of a part's steps; waits while other parts run, because they may release budget."""
+    of_part, of_run = Budget(parent=run.budget), run.budget
+    budget: dict[str, Any] = {"prices": of_run.prices, "kept": [asdict(call) for call in calls]}
+    was_refused = of_run.refused
+    while True:
+        try:
+            await of_part.begin(budget)
+        except BudgetExhausted:
+            if not run.session.parts:
+                raise
+            of_run.refused = was_refused
+            await of_run.wait_for_change()
+        else:
+            run.session.parts[part] = of_part
+            return of_part
+
+
+def end_part(run: NodeContext, part: int) -> None:
+    """Ends a part that has ceilings of its own: releases its unused budget for other parts."""
+    if budget := run.session.parts.pop(part, None):
+        budget.release_held()
+
+
+def budget_of(run: NodeContext, part: int) -> Budget:
+    """The ceilings for the steps of a part; those of the run if the part has none of its own."""
+    return run.session.parts.get(part, run.budget)

@@ -26,15 +26,15 @@ from moot.core.errors import UserError
 from moot.core.lazy import imported
 from moot.nodes._models.objects import (
     NameOrObject,
-    ObjectName,
     endpoint_of,
-    identity_of,
+    is_ollama,
     model_or_name,
     structure_of,
     with_options,
     without_retries,
 )
-from moot.nodes._models.reply_limits import note_profile
+from moot.nodes._models.rehearsal import current_rehearsal
+from moot.nodes._models.reply_limits import note_profile, note_thinking
 from moot.nodes._vendors.catalogue import (
     LANGCHAIN,
     OBJECT,
@@ -45,8 +45,8 @@ from moot.nodes._vendors.catalogue import (
     vendor_endpoint,
 )
 from moot.nodes._vendors.clients import vendor_chat
-from moot.nodes._vendors.ollama import Loaded, load, ollama_chat
-from moot.retrievers._langchain_source import import_object
+from moot.nodes._vendors.ollama import Loaded, load, load_object, ollama_chat
+from moot.retrievers._langchain_source import ObjectName, identity_of, import_object
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WrapValidator
 
 StructuredOutput = Literal["json_schema", "json_object", "text"]
@@ -176,6 +176,8 @@ async def open_chat_model(
     provider, _, model = name.partition(":")
     if not model:
         raise UserError(f"A model is named provider:name, not {name!r}, e.g. openai:gpt-4o-mini.", kind="unknown_model")
+    if rehearsal := current_rehearsal():
+        return ChatModel(name, rehearsal.model(name), Endpoint("rehearsal", ""))
     if provider == "fake":
         from moot.nodes._models.fake import FakeChatModel
 
@@ -184,13 +186,16 @@ async def open_chat_model(
         chat, identity = name.held, identity_of(name.held)
     elif provider == LANGCHAIN:
         check_callers_model(name)
-        chat = await asyncio.to_thread(import_object, model, (BaseChatModel,), "model", "chat model")
+        chat = await asyncio.to_thread(import_object, model, (BaseChatModel,), "model", "LangChain chat model")
         identity = ""
     else:
         chat = None
     if chat is not None:
         own = with_options(name, chat, temperature=temperature or None, max_tokens=max_tokens, seed=seed)
-        return replace(model_of_object(name, own), timeout=timeout, identity=identity)
+        found = replace(model_of_object(name, own), timeout=timeout, identity=identity)
+        if found.structure == "extra_body":  # OpenAI's classes, whose models think without being asked
+            note_profile(name, own)
+        return await _with_context(found, context_tokens) if is_ollama(chat) and not replaying.get() else found
     check_provider(name)
     if provider == OBJECT:
         raise UserError(
@@ -199,8 +204,7 @@ async def open_chat_model(
             kind="unknown_model",
         )
     if provider == "recorded":
-        from moot.nodes._models.recorded import RecordedChatModel
-        from moot.retrievers._recorded import check_record
+        from moot.nodes._models.recorded import RecordedChatModel, check_record
 
         check_record(model)
         return ChatModel(name, RecordedChatModel(), Endpoint("recorded", ""))
@@ -258,10 +262,21 @@ async def _ollama_model(
         loaded = Loaded(context_tokens, None) if replaying.get() else await load(model, endpoint, context_tokens)
         options = {"temperature": temperature, "num_predict": max_tokens, "seed": seed}
         chat = await ollama_chat(model, endpoint, loaded.num_ctx, **options)
+        if loaded.thinks:
+            note_thinking(name)
         return ChatModel(name, chat, endpoint, structure="response_format", timeout=timeout, context=loaded.context)
 
     options = (temperature, max_tokens, timeout, seed, context_tokens, replaying.get())
     return await create_once(("chat", name, endpoint, *options), make)
+
+
+async def _with_context(model: ChatModel, context_tokens: int | None) -> ChatModel:
+    """A model of Ollama that a program made, loaded, with its context."""
+    loaded = await load_object(model.chat, model.endpoint, context_tokens)
+    update = {"num_ctx": loaded.num_ctx} if loaded.num_ctx else {}
+    if loaded.thinks:
+        note_thinking(model.name)
+    return replace(model, chat=model.chat.model_copy(update=update), context=loaded.context)
 
 
 def model_of_object(name: str, chat: BaseChatModel) -> ChatModel:

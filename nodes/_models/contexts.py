@@ -117,9 +117,9 @@ def listed_context(model: str) -> int | None:
     return entry.get("context") if entry else None
 
 
-def reply_room(context: int, max_tokens: int | None = None) -> int:
-    """The tokens of a context that are reserved for a reply."""
-    return max_tokens or min(REPLY_RESERVE, context // 4)
+def reply_room(context: int, max_tokens: int | None = None, usual: int = REPLY_RESERVE) -> int:
+    """The tokens of a context that are reserved for a reply; ``usual``: at most, if ``max_tokens`` is not set."""
+    return max_tokens or min(usual, context // 4)
 
 
 # --- refusals of endpoints --------------------------------------------------------------------------------------------

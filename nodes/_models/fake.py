@@ -51,10 +51,10 @@ class FakeChatModel(BaseChatModel):
     ) -> ChatResult:
         prompt = "\n".join(str(m.content) for m in messages)
         schema = (kwargs.get("extra_body") or {}).get("response_format", {}).get("json_schema", {}).get("schema", {})
-        rng = random.Random(f"{self.seed}{'' if self.call_seed is None else f'.{self.call_seed}'}\x1f{prompt}")
+        rng = self.random_for(prompt)
         had_tool = any(isinstance(m, ToolMessage) for m in messages)
         calls = [] if had_tool else [_draw_tool_call(tool["function"], rng) for tool in kwargs.get("tools", [])[:1]]
-        text = "" if calls else REPLY_AFTER_TOOL if had_tool else json.dumps(draw(schema, rng, schema.get("$defs", {})))
+        text = "" if calls else REPLY_AFTER_TOOL if had_tool else self.reply(schema, rng)
         usage = {"input_tokens": len(prompt) // 4 + 1, "output_tokens": len(text) // 4 + 1, "total_tokens": 0}
         usage["total_tokens"] = usage["input_tokens"] + usage["output_tokens"]
         message = AIMessage(
@@ -64,6 +64,14 @@ class FakeChatModel(BaseChatModel):
             response_metadata={"finish_reason": "tool_calls" if calls else "stop", "model_name": f"fake:{self.seed}"},
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def random_for(self, prompt: str) -> random.Random:
+        """The generator of the values in the reply to a prompt."""
+        return random.Random(f"{self.seed}{'' if self.call_seed is None else f'.{self.call_seed}'}\x1f{prompt}")
+
+    def reply(self, schema: dict[str, Any], rng: random.Random) -> str:
+        """The text of a reply that fits a schema."""
+        return json.dumps(draw(schema, rng, schema.get("$defs", {})))
 
 
 def _draw_tool_call(tool: dict[str, Any], rng: random.Random) -> ToolCall:

@@ -1,4 +1,4 @@
-"""LangChain objects in settings: chat models, retrievers and vector stores that a program passes as they are.
+"""LangChain objects in settings: chat models, retrievers, vector stores, embedders that a program passes as they are.
 
 Settings and documents contain the name of an object, such as ``object:ChatOpenAI(gpt-4o)``. In settings, the name is an
 `ObjectName`, which holds the object. A text with such a name, as in a document or a saved state, holds nothing.
@@ -6,33 +6,25 @@ Settings and documents contain the name of an object, such as ``object:ChatOpenA
 
 from __future__ import annotations
 
-import hashlib
-import weakref
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
-from uuid import uuid4
 
+from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
-from langchain_core.load import dumps
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable
 from langchain_core.vectorstores import VectorStore
-from moot.core.endpoint import Endpoint
+from moot.core.endpoint import OLLAMA_HOST, PROVIDERS, Endpoint, ollama_address
 from moot.core.errors import UserError
 from moot.core.lazy import imported
 from moot.core.redaction import redact
 from moot.nodes._vendors.catalogue import OBJECT, VENDORS, Structure
 from moot.nodes._vendors.clients import OPTION_NAMES
+from moot.retrievers._langchain_source import SEARCHABLE, ObjectName, searchable_kinds
 from pydantic import BaseModel
 
 LONGEST = 150
 """Maximum number of characters of an object's name after the colon; names in settings have at most 200."""
-
-
-class ObjectName(str):
-    """The name of an object, which holds the object; it is equal to the same name as a plain text."""
-
-    held: Any = None
 
 
 def object_name(held: Any) -> ObjectName:
@@ -53,8 +45,13 @@ def model_or_name(value: Any, check: Callable[[Any], Any]) -> Any:
 
 
 def source_or_name(value: Any, check: Callable[[Any], Any]) -> Any:
-    """Validates a source in settings, as `model_or_name` does a model: a retriever or vector store, or a name."""
-    return _named(value, check, (BaseRetriever, VectorStore), "a LangChain retriever or vector store")
+    """Validates a source in settings, as `model_or_name` does a model: one of `searchable_kinds`, or a name."""
+    return _named(value, check, searchable_kinds(), f"a {SEARCHABLE}")
+
+
+def embedder_or_name(value: Any, check: Callable[[Any], Any]) -> Any:
+    """Validates an embedder in settings, as `model_or_name` does a model."""
+    return _named(value, check, (Embeddings,), "an embedding model of LangChain (Embeddings)")
 
 
 if TYPE_CHECKING:
@@ -67,9 +64,9 @@ else:
 def _named(value: Any, check: Callable[[Any], Any], kinds: tuple[type, ...], wanted: str) -> Any:
     if isinstance(value, ObjectName):
         value = value.held
-    if isinstance(value, kinds):
+    if isinstance(value, kinds) and not isinstance(value, type):
         return object_name(value)
-    if isinstance(value, Runnable | VectorStore):
+    if isinstance(value, Runnable | VectorStore | Embeddings | type):
         raise ValueError(f"an object must be {wanted}, not a {type(value).__name__}; set options in the object itself")
     if isinstance(value, str) and is_object(value):
         raise ValueError(
@@ -94,33 +91,16 @@ def names_in(value: Any) -> Iterator[ObjectName]:
             yield from names_in(one)
 
 
-_own: dict[int, tuple[weakref.ref[Any], str]] = {}
-"""By its address in memory: an object that cannot be described, and what stands for it in keys of the store."""
-
-
-def identity_of(held: Any) -> str:
-    """What stands for an object in the store's keys: a digest of all its options, else a text for this object alone."""
-    described = dumps(held) if getattr(held, "is_lc_serializable", bool)() else ""
-    if described and '"not_implemented"' not in described:
-        return hashlib.sha256(described.encode()).hexdigest()
-    # LangChain cannot write down all options, so an object that looks equal may reply differently.
-    found = _own.get(id(held))
-    if found is None or found[0]() is not held:
-        _own[id(held)] = found = weakref.ref(held), uuid4().hex
-        weakref.finalize(held, _own.pop, id(held), None)
-    return found[1]
-
-
 # --- calls to chat models ---------------------------------------------------------------------------------------------
 
 
 def structure_of(chat: BaseChatModel) -> tuple[Structure, bool]:
     """How an object's client gets a reply's schema, and whether it has a JSON mode: as its vendor's, else in words."""
-    kinds = {f"{kind.__module__.partition('.')[0]}:{kind.__name__}" for kind in type(chat).__mro__}
+    kinds = classes_of(chat)
     if getattr(chat, "use_responses_api", None):
         return "words", False
     vendor = next((vendor for vendor in VENDORS.values() if vendor.chat in kinds), None)
-    if "langchain_ollama:ChatOllama" in kinds:
+    if is_ollama(chat):
         return "response_format", True
     if vendor:
         return vendor.structure, vendor.json_mode
@@ -128,8 +108,21 @@ def structure_of(chat: BaseChatModel) -> tuple[Structure, bool]:
     return ("extra_body", True) if is_openai else ("words", False)
 
 
+def classes_of(chat: BaseChatModel) -> set[str]:
+    """The classes of an object, each as the top-level package and the name."""
+    return {f"{kind.__module__.partition('.')[0]}:{kind.__name__}" for kind in type(chat).__mro__}
+
+
+def is_ollama(chat: BaseChatModel) -> bool:
+    """Whether an object is a client of Ollama's own API."""
+    return "langchain_ollama:ChatOllama" in classes_of(chat)
+
+
 def endpoint_of(name: str, chat: BaseChatModel) -> Endpoint:
     """The endpoint of an object, for limits and messages; its address is the object's name if it is unknown."""
+    if is_ollama(chat):
+        host = getattr(chat, "base_url", None) or os.environ.get(OLLAMA_HOST) or "127.0.0.1"
+        return Endpoint(ollama_address(str(host)), "not-needed", PROVIDERS["ollama"].key_variable, "Ollama's")
     client = getattr(chat, "root_async_client", None)
     address = getattr(client, "base_url", None) or getattr(chat, "base_url", None)
     return Endpoint(str(address) if address else name, "", api="the model's")

@@ -23,6 +23,7 @@ from moot.core.errors import UserError
 from moot.nodes._models.step_record import tokens_of
 from moot.nodes._records.entries import Call
 from moot.nodes._runtime.settings import ModelName
+from moot.nodes._vendors.catalogue import OBJECT, VENDORS
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import TypedDict
 
@@ -113,8 +114,22 @@ def _invalid_price_error(where: str, error: ValidationError) -> UserError:
 
 
 def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """A model's price, for an unlisted dated snapshot that of the model without the date; None if it is not listed."""
+    """A model's price, for an unlisted dated snapshot that of the model without the date; None if it is not listed.
+
+    An object such as ``object:ChatOpenAI(gpt-4o)`` has the price of ``openai:gpt-4o`` if none is listed for itself.
+    """
+    if (found := OBJECT_NAME.fullmatch(model)) and model not in prices:
+        model = f"{PROVIDERS_OF_CLASSES.get(found[1], OBJECT)}:{found[2]}"
     return prices.get(model) or prices.get(DATED.sub("", model))
+
+
+OBJECT_NAME = re.compile(rf"{OBJECT}:(\w+)\((.+)\)")
+"""The name of an object that has none of its own: its class and its model."""
+PROVIDERS_OF_CLASSES = {vendor.chat.partition(":")[2]: name for name, vendor in VENDORS.items()} | {
+    "ChatOpenAI": "openai",
+    "ChatOllama": "ollama",
+}
+"""The provider whose models the objects of a class call."""
 
 
 def paid_calls(calls: Iterable[Call]) -> list[Call]:

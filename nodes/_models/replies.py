@@ -43,6 +43,8 @@ class StoreUse:
             once the caller has the document. If the caller is killed before that, the debate is resumed at no cost.
         person: the debate's owner, on a server with users.
         run: the id of the server's run that starts the debate.
+        thread: the id of that run's thread.
+        replaces: the id of the document whose check is debated anew: no page is taken from another debate.
     """
 
     mode: Mode = "off"
@@ -52,6 +54,8 @@ class StoreUse:
     ends: bool = True
     person: str | None = None
     run: str | None = None
+    thread: str | None = None
+    replaces: str | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -68,6 +72,10 @@ def store_use(use: StoreUse) -> Iterator[None]:
     Args:
         use: the mode and its options.
     """
+    if not isinstance(use, StoreUse):
+        raise UserError(
+            f"store_use takes StoreUse(...), such as StoreUse('reuse'), not {use!r}.", kind="invalid_setting"
+        )
     token = _use.set(use)
     try:
         yield
@@ -114,6 +122,8 @@ class DebateReplies:
     answered: int = 0  # how often a person has replied, including the reply that resumes the debate
     claim: int = 0
     """The number of the run's beginning, with which `Store.end` ends it."""
+    reads_anew: bool = False
+    """Whether no page is taken from another debate."""
     earlier: Mapping[str, Reply] = field(default_factory=dict)
     """The replies and failures that earlier runs of this debate have stored, by key."""
     fault: str = ""
@@ -270,6 +280,8 @@ async def open_replies(
         idempotency_key=use.idempotency_key,
         person=use.person,
         server_run=use.run,
+        thread=use.thread,
+        replaces=use.replaces,
     )
     if not begun.owned:
         raise UserError(
@@ -278,7 +290,7 @@ async def open_replies(
             kind="debate_running",
         )
     earlier = await store.soon(store.replies, begun.id) if begun.resumed else {}
-    return DebateReplies(use.mode, store, begun.id, answered, begun.claim, earlier)
+    return DebateReplies(use.mode, store, begun.id, answered, begun.claim, bool(use.replaces), earlier)
 
 
 def stored_input(given: Mapping[str, Any]) -> dict[str, Any]:

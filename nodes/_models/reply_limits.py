@@ -2,16 +2,22 @@
 
 Without `max_tokens`, the endpoint decides, unless a ceiling bounds tokens or USD: then `limit_of` is sent. It follows
 the model: a model that thinks writes hidden tokens first, and they count. That a model thinks is known from LangChain's
-profile of it, from an endpoint's counts, or from a reply that was cut off before it said anything.
+profile of it, from its name, from Ollama, from an endpoint's counts, or from a reply that was cut off before it said
+anything.
 """
 
 from __future__ import annotations
+
+import re
+from functools import lru_cache
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
 REPLY_TOKENS = 512
 """Maximum number of tokens in a reply under a ceiling in tokens or USD, if `max_tokens` is not set."""
+LONG_REPLY_TOKENS = 1536
+"""The same for replies with an entry for each of several documents, statements, quotes or claims: some 50 each."""
 THINKING_TOKENS = 4096
 """Further tokens for a model that is known to think, before an endpoint has counted more of its thoughts."""
 THINKING_MARGIN = 2
@@ -22,20 +28,23 @@ MOST_THOUGHTS = 1_000_000
 
 _thoughts: dict[str, int] = {}
 """The most hidden tokens of a reply so far, by model (provider:name); 0 if none were counted."""
-_older_name: set[tuple[str, str]] = set()
-"""Models, by address and name, whose endpoints accept only the older name ``max_tokens``."""
+_older: set[tuple[str, str]] = set()
+"""Models, by address and name, whose endpoints accept only the older names ``max_tokens`` and ``system``."""
+_without_usage: set[tuple[str, str]] = set()
+"""Models, by address and name, whose endpoints do not accept ``stream_options``, so streamed replies have no counts."""
 
 
 def forget_replies() -> None:
     """Forgets what was learnt from endpoints about replies; for tests."""
     _thoughts.clear()
-    _older_name.clear()
+    _older.clear()
+    _without_usage.clear()
 
 
-def limit_of(model: str) -> int:
-    """The tokens of a reply that are reserved for a model (provider:name), its thoughts included."""
-    thoughts = _thoughts.get(model)
-    return REPLY_TOKENS + (0 if thoughts is None else max(THINKING_TOKENS, THINKING_MARGIN * thoughts))
+def limit_of(model: str, visible: int = REPLY_TOKENS) -> int:
+    """The tokens of a reply that are reserved for a model (provider:name): ``visible`` ones, and its thoughts."""
+    thoughts = _thoughts.get(model, 0 if _has_name_of_thinker(model) else None)
+    return visible + (0 if thoughts is None else max(THINKING_TOKENS, THINKING_MARGIN * thoughts))
 
 
 def note_thinking(model: str, tokens: int = 0) -> None:
@@ -48,6 +57,19 @@ def note_profile(model: str, chat: BaseChatModel) -> None:
     provider = model.partition(":")[0]
     if provider not in THINK_IF_ASKED and (getattr(chat, "profile", None) or {}).get("reasoning_output"):
         note_thinking(model)
+
+
+THINKS = re.compile(
+    r"\b(?:o[134]|gpt-5|gpt-oss|deepseek-(?:r\d|reasoner)|qwq|qwen3(?![\w.-]*(?:instruct|coder|next|embedding))"
+    r"|magistral|grok-4|gemini-(?:2\.5-pro|3)|glm-4\.[5-9]|minimax-m\d|kimi-k2-thinking)(?![a-z\d])|[-_](?:thinking|reason)",
+    re.IGNORECASE,
+)
+"""Names of models that think without being asked, as servers and gateways spell them."""
+
+
+@lru_cache(maxsize=256)
+def _has_name_of_thinker(model: str) -> bool:
+    return bool(THINKS.search(model))
 
 
 THINK_IF_ASKED = ("anthropic", "bedrock_converse")
@@ -68,11 +90,22 @@ def limited(chat: BaseChatModel, tokens: int | None) -> BaseChatModel:
     return chat.model_copy(update={names[0]: tokens}) if tokens and names else chat
 
 
-def accepts_older_name(address: str, model: str) -> bool:
-    """Whether an endpoint was found to accept only ``max_tokens``, not ``max_completion_tokens``."""
-    return (address, model) in _older_name
+def takes_older_names(address: str, model: str) -> bool:
+    """Whether an endpoint was found to accept only older names of the API: ``max_tokens`` and the role ``system``."""
+    return (address, model) in _older
 
 
-def note_name(address: str, model: str, *, older: bool) -> None:
-    """Notes by which name an endpoint accepts the limit of a reply."""
-    (_older_name.add if older else _older_name.discard)((address, model))
+def note_names(address: str, model: str, *, older: bool) -> None:
+    """Notes which names of the API an endpoint accepts."""
+    (_older.add if older else _older.discard)((address, model))
+
+
+def note_no_usage(address: str, model: str) -> None:
+    """Notes that an endpoint does not accept the request for the counts of a streamed reply."""
+    _without_usage.add((address, model))
+
+
+def counted_if_streamed(chat: BaseChatModel, address: str, model: str) -> BaseChatModel:
+    """A chat model that asks for the counts of streamed replies only if its endpoint is not known to refuse that."""
+    refused = (address, model) in _without_usage and "stream_usage" in type(chat).model_fields
+    return chat.model_copy(update={"stream_usage": False}) if refused else chat

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from itertools import islice
@@ -20,6 +21,8 @@ R = TypeVar("R", bound=Reply)
 
 DECODER = json.JSONDecoder(strict=False)
 """It also reads control characters in strings, such as a line break: they can mean nothing else there."""
+ANSWER_IN_JSON = re.compile(r'"(?:answer|verdict)"\s*:\s*"(?P<answer>(?:[^"\\]|\\.)+)"')
+"""Pattern of an answer in the text of a reply."""
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_LEVELS = 5
 """Maximum depth of lists and objects to which the texts of a reply are cleaned; no valid reply is deeper."""
@@ -118,6 +121,38 @@ def fault_of(message: AIMessage) -> tuple[str, str]:
     if finish in CUT_REASONS:
         return "cut", "it was cut off at the limit of its length"
     return ("", "") if message.text.strip() else ("empty", "it was empty")
+
+
+def answer_probability(message: AIMessage) -> float | None:
+    """The product of the probabilities of the tokens of a reply's ``answer`` or ``verdict``, from log-probabilities as
+    OpenAI-compatible endpoints give them; None if there are none, or if they do not have the form of that.
+
+    >>> tokens = [("{\"answer\": \"", 0.0), ("YES", -0.5), ("\"}", 0.0)]
+    >>> found = {"content": [{"token": token, "logprob": value} for token, value in tokens]}
+    >>> round(answer_probability(AIMessage("", response_metadata={"logprobs": found})), 3)
+    0.607
+    """
+    found = message.response_metadata.get("logprobs")
+    tokens = found.get("content") if isinstance(found, dict) else None
+    if not isinstance(tokens, list) or not all(map(_is_token, tokens)):
+        return None
+    answers = [*ANSWER_IN_JSON.finditer("".join(one["token"] for one in tokens))]
+    if not answers:
+        return None
+    start, end = answers[-1].span("answer")
+    total, place = 0.0, 0
+    for one in tokens:
+        if place < end and start < place + len(one["token"]):
+            total += one["logprob"]
+        place += len(one["token"])
+    return math.exp(total)
+
+
+def _is_token(found: Any) -> bool:
+    if not isinstance(found, dict) or not isinstance(found.get("token"), str):
+        return False
+    value = found.get("logprob")
+    return isinstance(value, int | float) and -math.inf < value <= 0
 
 
 def read_reply(message: AIMessage, reply: type[R], *, plain: bool = False) -> tuple[R | None, str, str]:

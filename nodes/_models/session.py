@@ -21,6 +21,7 @@ from moot.core.telemetry import log_begin, log_end
 from moot.nodes._models.budget import Budget, new_budget
 from moot.nodes._models.replies import DebateReplies, StoreUse, open_replies
 from moot.nodes._models.spend import NOTHING, Spend
+from moot.nodes._models.stored_pages import DebatePages
 from moot.nodes._records.entries import PERSON
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Session:
     """Whether ``written`` is kept although there is no `Recorder`."""
     parts: dict[int, Budget] = field(default_factory=dict)
     """The ceilings of those parts of a text that are now being read, by the index of the part's first character."""
+    pages: DebatePages = field(default_factory=DebatePages)
+    """The web pages that the debate has read."""
     budget: Budget = field(default_factory=new_budget)
     """The debate's ceilings; each debate within it has its own (`current_budget`)."""
 

@@ -14,7 +14,7 @@ from moot.nodes._models.call.request import Asker, Request, SendMessages
 from moot.nodes._models.call.stack import way_of
 from moot.nodes._models.chat_models import StructuredOutput, model_of_object
 from moot.nodes._models.objects import object_name
-from moot.nodes._models.reply_parsing import fault_of, read_reply
+from moot.nodes._models.reply_parsing import answer_probability, fault_of, read_reply
 from moot.nodes._models.structured import reply_request, schema_in_words
 from moot.nodes._texts.replies import Reply
 from moot.prompts import fill, load
@@ -65,23 +65,25 @@ class Speaker(Asker):
                 return chat.ainvoke(list(messages), **reply_request(model, how, reply, shown))
             return chat.ainvoke(list(messages), **schema)
 
-        message = await way_of(self, asking)(
-            Request(
-                [SystemMessage(instructions), HumanMessage(data)],
-                send,
-                lambda message: read(message)[1:],
-                prompt,
-                {"schema": schema, "structured_output": how},
-                {id: rank for value in values.values() for id, rank in getattr(value, "ranks", {}).items()},
-                record=self.record,
-            ),
+        request = Request(
+            [SystemMessage(instructions), HumanMessage(data)],
+            send,
+            lambda message: read(message)[1:],
+            prompt,
+            {"schema": schema, "structured_output": how},
+            {id: rank for value in values.values() for id, rank in getattr(value, "ranks", {}).items()},
+            record=self.record,
+            visible_tokens=reply.most_tokens,
         )
+        message = await way_of(self, asking)(request)
         found = read(message)[0]
         if found is None:
             raise UserError(
                 f"A stored reply of {self.role} is no longer usable. Use `--replies record`.",
                 kind="damaged_store",
             )
+        if request.calls and (probability := answer_probability(message)) is not None:
+            request.calls[-1]["answer_probability"] = probability
         return found
 
     async def converse(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from moot.nodes._models.contexts import BYTES_PER_TOKEN, bytes_per_token
 from moot.nodes._models.prices import Price, calls_with_reserved_tokens, cost_of, costs_of, price_of
-from moot.nodes._models.reply_limits import limit_of
+from moot.nodes._models.reply_limits import REPLY_TOKENS, limit_of
 from moot.nodes._models.step_record import tokens_of
 from moot.nodes._records.entries import Call
 
@@ -60,11 +60,12 @@ class PlannedCall:
     model: str
     bytes: int  # of the prompt (`weight_of`), with the schema of the reply
     reply: int | None = None  # tokens; None: those of `limit_of`, which follows the model
+    visible: int = REPLY_TOKENS  # tokens of the reply without thoughts, for `limit_of`
 
     @property
     def reply_tokens(self) -> int:
         """The most tokens of the reply."""
-        return self.reply or limit_of(self.model)
+        return self.reply or limit_of(self.model, self.visible)
 
     def most(self, prices: Mapping[str, Price], sure: float = math.inf) -> Spend:
         """The most that the call takes; until a prompt was counted, the bytes beyond the ``sure`` ones get a margin."""

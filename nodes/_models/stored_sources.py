@@ -30,6 +30,7 @@ class StoredSource:
         self.name: str = opened["name"]
         self.passages: int | None = opened.get("passages")
         self.encoder: str | None = opened.get("encoder")
+        self.gives_snippets: bool = getattr(source, "gives_snippets", False)
         self._source, self._replies, self._free = source, replies, free
         self._parts = {**parts, "passages": self.passages} if free else {**parts, "source": self.name}
 

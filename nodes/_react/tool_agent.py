@@ -24,8 +24,8 @@ from moot.nodes._react.tool_calls import (
     as_tool,
     call_id,
     has_tool_calls,
-    malformed_call_message,
     parse_tool_calls,
+    readable_message,
     sources_by_tool,
     with_search_number,
 )
@@ -40,11 +40,11 @@ from moot.nodes._speakers.single import AGENT
 from moot.nodes._speakers.turns import send_turn
 from moot.nodes._steps.responding import quote_check, with_answer, without_unshown_evidence
 from moot.nodes._steps.retrieving import retrieve_node
+from moot.nodes._texts.plans import plan_of, show_plan
 from moot.nodes._texts.replies import answer_reply, reply_schema
 from moot.nodes._texts.show import show_claim, show_evidence, show_given, shown_ids
 from moot.nodes._texts.task import wording
 from moot.prompts import as_data
-from pydantic import ValidationError
 
 PROMPT = "react/agent"
 NOTHING_LEFT_OUT: Any = {"ids": ()}
@@ -58,8 +58,9 @@ class ToolAgentUpdate(StepUpdate):
 
 
 class ToolAgentState(StepInput, ToolAgentUpdate, WithBudget):
-    """The state of the agent's subgraph. ``messages`` is its conversation, without the prompt."""
+    """The state of the agent's subgraph. ``messages`` is its conversation, without the prompt; ``plan`` a turn."""
 
+    plan: NotRequired[Turn | None]
     messages: Annotated[list[AnyMessage], add_messages]
 
 
@@ -97,7 +98,8 @@ def to_tool_agent(state: DebateState) -> Send:
         state: the debate's state.
     """
     known = {"claim": state["claim"], "task": state["task"], "evidence": state["evidence"]}
-    return Send("agent", {**known, "depth": state["depth"], "budget": state.get("budget")})
+    known |= {"depth": state["depth"], "budget": state.get("budget"), "plan": plan_of(state["turns"])}
+    return Send("agent", known)
 
 
 def to_searches(state: ToolAgentState, settings: Any) -> list[Send] | str:
@@ -188,8 +190,8 @@ async def next_step(state: Mapping[str, Any], run: NodeContext, prompt: str) -> 
     async def send(chat: BaseChatModel, messages: Sequence[BaseMessage]) -> BaseMessage:
         try:
             return await chat.bind_tools(offered).ainvoke(list(messages))
-        except ValidationError as error:
-            if (message := malformed_call_message(error)) is None:
+        except Exception as error:
+            if (message := readable_message(error)) is None:
                 raise
             return message
 
@@ -207,6 +209,7 @@ async def next_step(state: Mapping[str, Any], run: NodeContext, prompt: str) -> 
 def _placeholder_values(state: Mapping[str, Any], most: int) -> dict[str, str]:
     schema = json.dumps(reply_schema(answer_reply(state["task"])))
     shown = {"claim": show_claim(state["claim"], state["task"]), "given": show_given(state["evidence"])}
+    shown |= {"plan": show_plan(state.get("plan"), state["task"]["subject"], queries=True)}
     return wording(state["task"]) | shown | {"schema": schema, "most": str(most)}
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
-from typing import Any, Literal, NotRequired, TypeVar
+from typing import Any, Literal, NotRequired, TypeVar, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import invalid_tool_call, tool_call
+from moot.core.endpoint import ArgumentsAsObjects, causes_of
 from moot.nodes._models.reply_parsing import text_of
 from moot.nodes._models.step_record import StepRecord
 from moot.nodes._records.entries import Turn
@@ -141,8 +143,25 @@ def number_of(id: str | None) -> int:
     return int((id or "").removeprefix("call"))
 
 
-def malformed_call_message(error: ValidationError) -> AIMessage | None:
-    """A message with an invalid tool call, if LangChain could not parse a reply's tool calls; else None."""
-    if not any(fault["loc"][:1] == ("tool_calls",) for fault in error.errors()):
+def readable_message(error: Exception) -> AIMessage | None:
+    """The message of a reply whose tool calls LangChain could not parse; None for any other exception."""
+    if found := next((one for one in causes_of(error) if isinstance(one, ArgumentsAsObjects)), None):
+        return message_with_calls(found.body)
+    faults = error.errors() if isinstance(error, ValidationError) else []
+    if not any(fault["loc"][:1] in (("tool_calls",), ("invalid_tool_calls",)) for fault in faults):
         return None
     return AIMessage("", invalid_tool_calls=[invalid_tool_call(error="its arguments are not a JSON object")])
+
+
+def message_with_calls(body: Mapping[str, Any]) -> AIMessage:
+    """The message in the answer of an OpenAI-compatible endpoint, with its counts."""
+    choice, counts = body["choices"][0], body.get("usage") or {}
+    said = {**choice["message"], "role": "assistant", "content": choice["message"].get("content") or ""}
+    message = cast(AIMessage, convert_to_messages([said])[0])
+    metadata = {"finish_reason": choice.get("finish_reason"), "model_name": body.get("model"), "token_usage": counts}
+    message.response_metadata = {**metadata, "model_provider": "openai"}
+    names = ("prompt_tokens", "completion_tokens", "total_tokens")
+    if all(type(counts.get(name)) is int for name in names):
+        read, written, total = (counts[name] for name in names)
+        message.usage_metadata = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=total)
+    return message

@@ -29,6 +29,10 @@ StopReason = Literal[
 
 GATE = "gate"
 """The phase of the answers that decide whether a debate is needed."""
+Side = Literal["plaintiff", "defense"]
+"""A side of a trial."""
+OPPOSITE: dict[str, Side] = {"plaintiff": "defense", "defense": "plaintiff"}
+"""The opposite side of each side."""
 PHASES = (GATE, "negotiation", "primary", "switched", "panel")
 """All phases in order: the gate before a debate, then the phases of a trial.
 
@@ -76,6 +80,9 @@ class Call(TypedDict):
     Tokens are null if the endpoint does not count them. ``seconds`` includes waiting and retries. ``attempts`` is the
     number of requests. ``model`` is the setting, and ``reported_model`` the name that the endpoint gave.
 
+    ``answer_probability`` is the product of the probabilities of the answer's tokens, in (0, 1], if the endpoint gave
+    log-probabilities.
+
     ``cached_tokens`` counts those of ``prompt_tokens`` that the endpoint had in its cache of prompts, if it says so.
 
     ``from_store`` is true if an earlier run made the call and paid for it. ``shared`` is true if an equal call was
@@ -100,6 +107,7 @@ class Call(TypedDict):
     detail: NotRequired[str]
     number: NotRequired[int]
     cached_tokens: NotRequired[int]
+    answer_probability: NotRequired[float]
     left_out: NotRequired[LeftOut]
     from_store: NotRequired[bool]
     shared: NotRequired[bool]
@@ -139,7 +147,8 @@ class Task(TypedDict):
     If ``kind`` is labels, an answer is one of ``labels``. ``meanings`` explain the labels, and ``spellings`` are other
     ways to write them. The other kinds have no labels: an answer is a phrase, a number, or an expression in LaTeX.
     ``subject`` says whether the input is a claim or a question. ``claim_date`` and ``speaker`` say when and by whom the
-    claim was made, if this is known.
+    claim was made, and ``appeared_at`` is the address of the page on which it appeared, if this is known. With
+    ``label_rules``, prompts for an answer say how to judge parts that are not covered, and reported speech.
     """
 
     name: str
@@ -150,6 +159,12 @@ class Task(TypedDict):
     spellings: dict[str, str]
     claim_date: NotRequired[str]
     speaker: NotRequired[str]
+    appeared_at: NotRequired[str]
+    label_rules: NotRequired[bool]
+
+
+ORIGIN = ("claim_date", "speaker", "appeared_at")
+"""The keys of a task that say where a claim is from."""
 
 
 class Reading(TypedDict):
@@ -185,16 +200,35 @@ class CourtDebate(TypedDict):
     retrieval_ended: dict[str, str]
 
 
+class Searched(TypedDict):
+    """A search by an agent: the texts that were searched for, the pieces found, and how many of them were new.
+
+    A piece is new if no earlier round had found it, and it was not given.
+    """
+
+    agent: str
+    round: int
+    queries: list[str]
+    found: int
+    new: int
+
+
 RoundReason = Literal[
     "agreed",
+    "open",
     "disputed",
     "first_answers",
     "unverified",
+    "unwarranted",
     "stable",
     "unstable",
     "no_agreement",
     "preferred",
     "no_preference",
+    "changed",
+    "unchanged",
+    "decided",
+    "undecided",
     "every_round",
     "single_pass",
     "min_rounds",
@@ -208,13 +242,18 @@ class RoundRecord(TypedDict):
     ``reason`` is the finding:
 
     - ``agreed``: all answers are the same, or a judge finds that they agree.
+    - ``open``: all answers are that the evidence settles nothing (with `open_continues`). Another round follows if
+      this round's searches found something new; `searches` has all searches so far. After a gate, the debate follows.
     - ``disputed``: the answers are not all the same.
-    - ``first_answers``: all answers are the same, but first answers do not end the debate.
+    - ``first_answers``: first answers do not end the debate, even if all are the same.
     - ``unverified``: all answers of a gate are the same, but their verified quotes have too few origins.
+    - ``unwarranted``: all answers of a gate are the same, but no verified quote bears them out.
     - ``stable``: all answers are the same, and all their scores reach the thresholds.
     - ``unstable``: all answers are the same, but some scores do not reach the thresholds.
     - ``no_agreement``: the answers differ, in a debate with a judge who compares them.
     - ``preferred``, ``no_preference``: the moderator prefers an answer, or none.
+    - ``changed``, ``unchanged``: an agent changed its answer since the round before, or none did.
+    - ``decided``, ``undecided``: the moderator finds that the debate can be decided, or that it cannot yet.
     - ``every_round``: nothing is checked, because answers and scores do not end this debate early.
     - ``single_pass``: nothing is checked, because there is only one pass.
     - ``min_rounds``: it is too early to stop a trial.
@@ -230,3 +269,4 @@ class RoundRecord(TypedDict):
     reason: RoundReason | StopReason
     votes: NotRequired[list[Vote]]
     scores: NotRequired[dict[str, dict[str, float | None]]]
+    searches: NotRequired[list[Searched]]

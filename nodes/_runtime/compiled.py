@@ -17,7 +17,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot
-from moot.core.errors import MootError, UserError
+from moot.core.errors import MootError, UserError, did_you_mean
 from moot.nodes._models.budget import Budget, new_budget
 from moot.nodes._models.replies import current_use
 from moot.nodes._models.session import Session, budget_in, current_recorder, session_in, with_session
@@ -27,6 +27,7 @@ from moot.nodes._runtime.nesting import ResumeListener, parent_config
 from moot.nodes._runtime.run_settings import check_resumed, resumed_settings, settings_of_run
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.sync import stream_in_loop
+from moot.nodes._runtime.trace import with_speakers_name
 from moot.nodes._runtime.tracing import guard_traces
 
 Start = tuple[Any, RunnableConfig]
@@ -49,13 +50,13 @@ class CompiledDebateGraph(CompiledStateGraph[Any, Any, Any, Any]):
     async def astream(self, input: Any, config: Any = None, **options: Any) -> AsyncIterator[Any]:
         """Calls LangGraph's method with the run's settings as context, in the outer debate's `Session` or a new one."""
         guard_traces()
-        self._check_input(input)
+        self._check_input(input, is_node=bool(parent_config(config)))
         options["context"] = settings_of_run(self, config, options.get("context"))
         if ((config or {}).get("configurable") or {}).get("checkpoint_ns"):
             # Without output keys, ``astream_events`` would stream the whole state of an inner graph.
             options.setdefault("output_keys", self.output_channels)
         if session := session_in(config) or session_in(var_child_runnable_config.get()):
-            way = self._within(session, input, config, options["context"])
+            way = self._within(session, input, with_speakers_name(config, input), options["context"])
         elif parent := parent_config(config):
             way = self._in_node(parent, input, config, options["context"])
         else:
@@ -72,12 +73,27 @@ class CompiledDebateGraph(CompiledStateGraph[Any, Any, Any, Any]):
                             continue
                     yield chunk
 
-    def _check_input(self, input: Any) -> None:
-        is_debate = bool(getattr(self.builder, "opened", ""))
-        if is_debate and not (input is None or isinstance(input, (Mapping, Command))):
+    def _check_input(self, input: Any, *, is_node: bool) -> None:
+        """Refuses an input that is no dict, and one with other keys in place of the claim."""
+        if not getattr(self.builder, "opened", "") or input is None or isinstance(input, Command):
+            return
+        if not isinstance(input, Mapping):
             raise UserError(
                 f"The input of {self.name} is of the type {type(input).__name__}; pass a dict, such as "
                 '{"claim": "Saffron is made from roots."}.',
+                kind="invalid_claim",
+            )
+        known = self.builder.input_schema.__annotations__
+        stray = [str(key) for key in input if key not in known]
+        if stray and input.get("claim") is None and input.get("messages") is None:
+            advice = (
+                'Map the keys of the graph around it: graph_node(graph).with_keys(lambda state: {"claim": ...}, ...).'
+                if is_node
+                else f"Known are {', '.join(known)}."
+            )
+            raise UserError(
+                f"The input of {self.name} has no `claim`, but {', '.join(stray)}. {did_you_mean(stray[0], known)}"
+                f"{advice}",
                 kind="invalid_claim",
             )
 
@@ -136,8 +152,22 @@ class CompiledDebateGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Context manager: runs the graph by itself; a run without an input resumes the debate of the thread."""
         is_resumed = input is None or isinstance(input, Command)
         run_config = config or RunnableConfig()
+        if self.checkpointer and not (run_config.get("configurable") or {}).get("thread_id"):
+            raise UserError(
+                f"{self.name} has a checkpointer, so a run needs the name of its thread: "
+                '{"configurable": {"thread_id": "1"}}.',
+                kind="invalid_setting",
+            )
         found = await self.aget_state(run_config) if is_resumed else None
+        if found and not found.values and not found.next and not (isinstance(input, Command) and input.update):
+            raise UserError(
+                f"No debate of {self.name} waits or was interrupted on this thread. Begin one with an input: "
+                '{"claim": "Saffron is made from roots."}.',
+                kind="invalid_reply",
+            )
         before, is_restart = (found.values, is_written_by_run(found, run_config)) if found else ({}, False)
+        if found and await self._is_another_attempt(run_config, found):
+            before = {**before, "id": uuid4().hex}
         options["context"] = resumed_settings(options["context"], before, self._settings_class)
         async with new_session(run_config, options["context"], before) as session:
             if is_resumed:
@@ -154,6 +184,17 @@ class CompiledDebateGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 run_config = {**run_config, "metadata": {**(run_config.get("metadata") or {}), "run_id": uuid4().hex}}
             async with ending(session):
                 yield input, with_session(run_config, session)
+
+    async def _is_another_attempt(self, config: RunnableConfig, found: StateSnapshot) -> bool:
+        """Whether a debate that has ended runs again from an earlier state, so that it needs an id of its own."""
+        given = config.get("configurable") or {}
+        if not found.next or "checkpoint_id" not in given:
+            return False
+        thread: RunnableConfig = {"configurable": {key: one for key, one in given.items() if key != "checkpoint_id"}}
+        async for state in self.aget_state_history(thread):
+            if state.values.get("id") == found.values.get("id") and state.values.get("status") in ("done", "failed"):
+                return True
+        return False
 
     async def _is_restarted(self, config: RunnableConfig) -> bool:
         """Whether a server runs the graph again, because the worker of the run was lost."""

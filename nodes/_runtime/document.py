@@ -21,11 +21,15 @@ from moot.nodes._texts.calibrated import calibrated
 from moot.nodes._texts.default_confidence import confidence_of
 from moot.nodes._texts.dissent import dissent_of
 from moot.nodes._texts.quotes import count_citations
-from moot.nodes._texts.verdict import count_verdict_citations, share_warnings, verdict_warnings
+from moot.nodes._texts.task import unsettled_label
+from moot.nodes._texts.verdict import count_verdict_citations, share_warnings, verdict_warnings, why_withheld
+from moot.retrievers._evidence import Evidence
 from typing_extensions import get_type_hints
 
 DEMO_MODEL_LINE = "The demonstration model took part: it shows that everything runs, but do not trust its verdicts."
 FAKE_MODEL_LINE = "A fake model answered: its replies are random, so do not trust its verdicts."
+NOTED = "document_noted"
+"""The kind of the warning that something of a document is missing, or was read in an unusual way."""
 RECORDED_LINE = "The model's replies come from the record of `moot demo`: no model was asked."
 
 MOOT_VERSION = version("moot")
@@ -97,16 +101,26 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
     if abstained:  # only `raw_verdict` keeps the abstention
         update["answer"] = None
     update |= confidence_of({**state, **update})
-    update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
     completed: Any = {**state, **update}
     if completed["turns"]:
         update["dissent"] = dissent_of(completed)
     update["metrics"]["verdict_citations"] = count_verdict_citations(completed)
-    warned = verdict_warnings(completed) + shortened_prompt_warnings(state["calls"])
     known = [one["detail"] for one in state["warnings"]]  # an inner debate may have added an equal warning
-    added = share_warnings(state) + demo_model_warnings(state["calls"])
-    warned += [warning for warning in added if warning["detail"] not in known]
+    added = verdict_warnings(completed) + shortened_prompt_warnings(state["calls"]) + share_warnings(state)
+    added += demo_model_warnings(state["calls"]) + noted_warnings(state["evidence"])
+    warned = [warning for warning in added if warning["detail"] not in known]
+    if why := "" if failed else why_withheld(completed):
+        update |= {"answer": unsettled_label(state["task"]), "confidence": None, "confidence_parts": None}
+        update["metrics"]["withheld"] = True
+        warned.append({"kind": "verdict_withheld", "where": "verdict", "detail": why})
+    update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
     return {**update, "warnings": warned} if warned else update
+
+
+def noted_warnings(evidence: Iterable[Evidence]) -> list[Warned]:
+    """A warning for each document of which something is missing, or was read in an unusual way."""
+    details = dict.fromkeys(f"{piece['source']}: {piece['note']}." for piece in evidence if piece.get("note"))
+    return [{"kind": NOTED, "where": "evidence", "detail": detail} for detail in details]
 
 
 def demo_model_warnings(calls: Sequence[Call], results: str = "verdicts") -> list[Warned]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from inspect import Parameter, iscoroutinefunction, isroutine, signature
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, StateGraph
@@ -14,10 +15,11 @@ from langgraph.runtime import get_runtime
 from moot.core.errors import UserError
 from moot.nodes._runtime.compiled import compiled
 from moot.nodes._runtime.node import Node, NodeContext
-from moot.nodes._runtime.prompt_settings import with_prompts
 from moot.nodes._runtime.run_settings import resumed_settings, settings_from
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import DebateState
+from moot.prompts._files import check_edited, placeholders, shipped
+from pydantic import AfterValidator, Field, create_model
 
 CLOSE = "close"
 """The last node of every debate."""
@@ -47,6 +49,11 @@ class DebateGraph(StateGraph[Any, Any, Any, Any]):
     """
 
     def __init__(self, settings: type[Settings], state: type = DebateState, **schemas: Any) -> None:
+        if not (isinstance(settings, type) and issubclass(settings, Settings)):
+            raise TypeError(
+                f"{type(self).__name__} takes the class of its settings, a subclass of moot.nodes.Settings such as "
+                f"RoundsSettings, not {settings!r:.100}"
+            )
         super().__init__(state, context_schema=settings, **schemas)
         self._kind = settings
         self._prompts: dict[str, list[str]] = {}
@@ -176,3 +183,39 @@ async def _run(graph: Any, given: Any, settings: Any) -> tuple[dict[str, Any], b
         else:
             is_new = True
     return output, is_new
+
+
+PROMPT_SUFFIX = "_prompt"
+"""The suffix of the names of fields that hold prompts."""
+LONGEST_PROMPT = 20_000
+"""Maximum number of characters of an edited prompt."""
+
+
+def with_prompts(kind: type[Settings], used: Mapping[str, Sequence[str]]) -> type[Settings]:
+    """The class of a graph's settings with a field for each prompt, such as ``judge_prompt`` for ``tool_mad/judge``."""
+    names = {field_of(name): name for name in used}
+    if len(names) < len(used):
+        raise ValueError(f"two of these prompts would have the same field: {', '.join(used)}")
+    fields: dict[str, Any] = {field: _prompt_field(name, used[name]) for field, name in names.items()}
+    # A graph with this class also accepts an instance of ``kind`` itself, and then uses the shipped prompts.
+    made = create_model(kind.__name__, __base__=kind, __module__=kind.__module__, __doc__=kind.__doc__, **fields)
+    made.prompts = names
+    return made
+
+
+def field_of(prompt: str) -> str:
+    """The name of the field for a prompt in the settings, such as ``judge_prompt`` for ``tool_mad/judge``."""
+    return prompt.rpartition("/")[2] + PROMPT_SUFFIX
+
+
+def _prompt_field(name: str, nodes: Sequence[str]) -> Any:
+    text = shipped(name)
+    names = " ".join(f"{{{name}}}" for name in sorted(placeholders(text)))
+    field = Field(
+        default=text,
+        max_length=LONGEST_PROMPT,
+        description=f"The prompt {name}: instructions, a line ---, then data. All placeholders of the data are "
+        f"needed. Placeholders: {names}.",
+        json_schema_extra={"langgraph_type": "prompt", "langgraph_nodes": list(nodes)},
+    )
+    return (Annotated[str, AfterValidator(partial(check_edited, name))], field)

@@ -10,29 +10,31 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 from moot.core.endpoint import Limits, replaying
-from moot.core.errors import MootError, error_from_record
+from moot.core.errors import MootError, UserError, error_from_record
 from moot.nodes._models.budget import Budget
 from moot.nodes._models.call.around import instructing, marking
 from moot.nodes._models.chat_models import ModelChoice, missing_model_error, open_chat_model
-from moot.nodes._models.objects import identity_of, is_object
+from moot.nodes._models.objects import is_object
 from moot.nodes._models.parallel import start_chain
+from moot.nodes._models.rehearsal import current_rehearsal
 from moot.nodes._models.reply_limits import REPLY_TOKENS
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._models.session import Session, current_budget, current_session
 from moot.nodes._models.speaker import Speaker
-from moot.nodes._models.step_record import StepRecord
+from moot.nodes._models.step_record import StepRecord, tokens_of
 from moot.nodes._models.stored_sources import StoredSource, open_stored_corpus
 from moot.nodes._records.entries import PERSON
 from moot.nodes._runtime.ceilings import Decision, uncounted_error
 from moot.nodes._runtime.nesting import is_nested
-from moot.nodes._runtime.node_errors import StateKeys, missing_setting_error, missing_settings_error
-from moot.nodes._runtime.progress import begin_event, step_event
 from moot.nodes._runtime.settings import Settings, debate_part, with_usual_model
 from moot.retrievers import Retriever, open_encoder, open_retriever
 from moot.retrievers._encoders import Encoder, embeddings
-from moot.retrievers._langchain_source import LangChainRetriever
+from moot.retrievers._langchain_source import identity_of, source_of
+from moot.retrievers._retractions import RetractionNotices
 from moot.retrievers._search import CORPUS_SOURCES, resolve
+from moot.retrievers._sites import ALL_SITES, Sites
 from moot.retrievers._tampering import current_tampering
+from moot.retrievers._wikipedia import WikipediaRetriever
 
 
 @dataclass
@@ -95,10 +97,13 @@ class NodeContext:
         lies = (instructing(attack.instructions),) if attack.liar == debater["name"] else ()
         return replace(speaker, **own, sample=(debater["name"], sample), around=(*lies, *speaker.around))
 
-    async def retriever(self, name: str, *, recent: bool = True) -> Retriever:
-        """The source with this name. ``recent``: whether a corpus's cached state may be used (see `open_retriever`)."""
+    async def retriever(self, name: str, *, recent: bool = True, claim: str = "") -> Retriever:
+        """The source with this name, for a claim. ``recent``: whether a corpus's cached state may be used (see
+        `open_retriever`).
+        """
         settings: Settings = self.settings
         before = day.isoformat() if (day := getattr(settings, "published_before", None)) else None
+        sites = sites_of(settings)
         options: dict[str, Any] = {
             "corpus": settings.corpus,
             "encoder": settings.embedder,
@@ -110,19 +115,31 @@ class NodeContext:
             **options,
             limits=limits_of(settings),
             published_before=before,
+            sites=sites,
             recent=recent,
+            claim=claim,
         )
+        if rehearsal := current_rehearsal():
+            return await rehearsal.source(name, settings, open_source)
         replies = self.session.replies
         if is_object(name) and (known := settings.objects().get(name)) is not None:
-            own = LangChainRetriever(name, known.held, limits_of(settings))
+            own = source_of(name, known.held, limits_of(settings))
             parts: dict[str, Any] = {"object": identity_of(known.held)}
             return StoredSource(own, replies, parts, {"name": name}, free=False) if replies else own
         if replies is None:
             return await open_source()
         if resolve(name, settings.corpus)[0] not in CORPUS_SOURCES:
             source = await open_source()
-            return StoredSource(source, replies, {"published_before": before}, {"name": source.name}, free=False)
+            parts = {"published_before": before} | ({} if sites == ALL_SITES else {"sites": sites.as_operators()})
+            if isinstance(source, WikipediaRetriever):
+                parts["language"] = source.source.language
+            return StoredSource(source, replies, parts, {"name": source.name}, free=False)
         return await open_stored_corpus(open_source, replies, {"source": name, **options})
+
+    def retraction_notices(self) -> Retriever:
+        """Crossref's notices of retraction, as a source that DOIs are asked of."""
+        notices, replies = RetractionNotices(limits_of(self.settings)), self.session.replies
+        return StoredSource(notices, replies, {}, {"name": notices.name}, free=False) if replies else notices
 
     async def encoder(self) -> Encoder:
         """The debate's text encoder."""
@@ -135,6 +152,11 @@ def seed_of(run: int | None, own: int | None) -> int | None:
     if run is None or own is None:
         return own if run is None else run
     return derived_seed(run, own)
+
+
+def sites_of(settings: Any) -> Sites:
+    """The sites from which a debate's web results may come."""
+    return Sites(getattr(settings, "sites_only", ()), getattr(settings, "sites_never", ()))
 
 
 def limits_of(settings: Settings) -> Limits:
@@ -214,7 +236,7 @@ class Node:
             WorldError: the step raised it, and ``keeps_errors`` is false.
         """
         if self.reads:
-            state = self.reads(state)
+            state = as_mapping(self.reads(state), "reads", self.called)
         if state.get("error") and not self.always:
             return {}
         settings = self._settings(runtime)
@@ -241,7 +263,7 @@ class Node:
             raise fault or error_from_record(update["error"])
         update = recorded_update(record, state) | update
         run.session.note_writes(update)
-        return dict(self.writes(update)) if self.writes else update
+        return as_mapping(self.writes(update), "writes", self.called) if self.writes else update
 
     def _can_keep(self, error: Mapping[str, Any], settings: Settings) -> bool:
         """Whether an error becomes the state's ``error``: the state around a nested graph may have no such key."""
@@ -281,7 +303,15 @@ class Node:
             name: the node's name, as in calls and errors.
             keeps_errors: whether a `MootError` becomes the state's ``error`` instead of being raised. The state must
                 declare this key, because LangGraph drops unknown keys.
+
+        Raises:
+            UserError: ``settings`` are no settings.
         """
+        if not isinstance(settings, Settings):
+            raise UserError(
+                f"with_settings takes settings such as Settings(model=...), not {settings!r:.100}.",
+                kind="invalid_setting",
+            )
         return replace(self, settings=settings, name=name or self.name, keeps_errors=keeps_errors)
 
     def with_keys(
@@ -290,7 +320,7 @@ class Node:
         """The same node for a state with other keys.
 
         Args:
-            reads: takes your state; returns a state with the keys that the node reads (see docs/api/nodes.md).
+            reads: takes your state; returns a state with the keys that the node reads (see its factory's docstring).
             writes: takes the node's writes; returns the update of your state. The writes include ``calls``,
                 ``warnings`` and ``depth`` if the node made a call or warned.
         """
@@ -299,6 +329,17 @@ class Node:
 
 # Otherwise LangGraph would take a node that a factory, added as a node itself, returns for an update of the state.
 Node.__annotations__ = {}
+
+
+def as_mapping(value: Any, function: str, node: str) -> dict[str, Any]:
+    """The value that a function of `Node.with_keys` has returned, as a dict; UserError if it is no mapping."""
+    if not isinstance(value, Mapping):
+        raise UserError(
+            f"The function {function} of with_keys, at the node {node}, must return a dict, and returned "
+            f"{type(value).__name__}.",
+            kind="missing_state",
+        )
+    return dict(value)
 
 
 def turn_location(state: Any) -> dict[str, Any]:
@@ -318,3 +359,49 @@ def recorded_update(record: StepRecord, state: Any) -> dict[str, Any]:
         return {}
     depth = (state.get("depth") or 0) + record.depth
     return {"calls": record.calls, "warnings": record.warnings, "depth": depth}
+
+
+def begin_event(record: StepRecord) -> dict[str, Any]:
+    """The event at a node's start: ``event`` (``"begin"``), ``node``, ``agent``, ``round``, ``phase``."""
+    place = {"node": record.node, "agent": record.agent, "round": record.round, "phase": record.phase}
+    return {"event": "begin", **place}
+
+
+def step_event(record: StepRecord, update: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Fields of the event at a node's end; ``tokens`` are the endpoint's counts, ``error`` the error's kind or null."""
+    error = (update.get("error") or {}).get("kind")
+    spent = {"calls": len(record.calls), "tokens": tokens_of(record.calls)}
+    return {"event": "step", "seconds": round(seconds, 3), **spent, "error": error}
+
+
+class StateKeys(dict[str, Any]):
+    """A state in which access to a missing key (``state[key]``) raises a `UserError` that names the remedy."""
+
+    def __init__(self, state: Mapping[str, Any], node: str) -> None:
+        super().__init__(state)
+        self._node = node
+
+    def __missing__(self, key: str) -> Any:
+        raise UserError(
+            f"The node {self._node} reads the state's key {key!r}, which is missing. The docstring of the node's "
+            "factory lists the keys; .with_keys(reads, writes) converts from your keys.",
+            kind="missing_state",
+        )
+
+
+def missing_settings_error(node: str) -> UserError:
+    """The error of a node that has no settings."""
+    return UserError(
+        f"The node {node} has no settings: call the graph with context=Settings(...), give its own context a key "
+        "'debate' with such settings, or set the node's settings with .with_settings(Settings(...)).",
+        kind="missing_settings",
+    )
+
+
+def missing_setting_error(node: str, name: str | None, settings: Any) -> UserError:
+    """The error of a node whose settings lack a field that the node reads."""
+    return UserError(
+        f"The node {node} reads the setting {name!r}, which {type(settings).__name__} does not have. Use settings of a "
+        "graph that has this node, or of your own class with that field.",
+        kind="missing_settings",
+    )

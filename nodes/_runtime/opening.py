@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from moot.core.errors import SOURCE_OUTAGE, MootError, WorldError
+from moot.core.errors import SOURCE_OUTAGE, MootError, UserError, WorldError
 from moot.nodes._models.budget import SETTINGS
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._models.contexts import weight_of
 from moot.nodes._models.objects import retries_warning
 from moot.nodes._models.spend import PlannedCall
 from moot.nodes._models.structured import own_response_format
-from moot.nodes._records.entries import Task
+from moot.nodes._records.entries import ORIGIN, Task
 from moot.nodes._records.reducers import OPENING, overwrite
 from moot.nodes._runtime.ceilings import Decision, open_budget, refused_calls_warning
 from moot.nodes._runtime.document import blank_document, closed_state, completed_fields, document_of
@@ -24,6 +24,7 @@ from moot.nodes._runtime.node import Node, NodeContext, check_named, choose_mode
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.state import ClaimInput, DebateState
 from moot.nodes._runtime.tracing import add_debate_metadata, add_outcome
+from moot.nodes._steps.archiving import archived_pages
 from moot.nodes._steps.compare import WORDED_KINDS
 from moot.nodes._steps.person import check_resumable
 from moot.nodes._steps.stand_ins import check_stand_in, same_source_warnings
@@ -36,8 +37,10 @@ from moot.nodes._texts.task import check_claim, check_origin, make_task, wording
 from moot.nodes._texts.verdict import outcome_in_words
 from moot.prompts import fill, load
 from moot.prompts._files import placeholders
+from moot.retrievers._evidence import merge_evidence
 from moot.retrievers._search import contents
 from moot.retrievers._summariser import open_summariser
+from moot.retrievers._wayback import check_key
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ APPENDED_KEYS = ("turns", "evidence", "debates", "round_log", "calls", "corpora"
 """Keys that grow during a debate. A new debate on the same thread overwrites them, so that no old values are left."""
 INPUT = tuple(ClaimInput.__annotations__)
 """The keys of a debate's input."""
-READ_ONCE = ("labels", "options", "given", "claim_date", "speaker")
+READ_ONCE = ("labels", "options", "given", *ORIGIN)
 """Input that is read only when a debate is opened; the next debate on the thread must not inherit it."""
 
 
@@ -81,8 +84,10 @@ def open_node(
             claim = check_claim(asked)
             earlier = isinstance(named, dict)  # the checked task of an earlier debate on the thread
             task = make_task(None if earlier else named, state.get("labels"), state.get("options"), claim)
-            origin: Any = check_origin(state.get("claim_date"), state.get("speaker"))
+            origin: Any = check_origin(*(state.get(key) for key in ORIGIN))
             task |= origin
+            if run.settings.label_rules and task["kind"] == "labels" and task["subject"] == "claim":
+                task["label_rules"] = True
             given = inherited_evidence() if texts is None else await asyncio.to_thread(check_given, texts)
         except MootError as error:
             begun = str(asked or "")[:200]
@@ -91,6 +96,7 @@ def open_node(
         try:
             check_resumable(run.settings)
             check(run.settings, task)
+            check_opinion(run.settings, task)
             needed = needs(run.settings)
             document["calibration"] = await open_calibration(graph, task, needed, run)
             for warning in filter(None, map(retries_warning, run.settings.objects().values())):
@@ -113,6 +119,16 @@ def open_node(
         return document
 
     return Node(step, always=True, opens=graph)  # the node also runs if an earlier debate on the thread failed
+
+
+def check_opinion(settings: Any, task: Task) -> None:
+    """Raises a `UserError` if a second opinion is asked for on a task without labels."""
+    if getattr(settings, "second_opinion", False) and task["kind"] != "labels":
+        raise UserError(
+            f"second_opinion gives each label a probability, but the answers of the task {task['name']} are no "
+            "labels. Leave it out, or choose a task with labels.",
+            kind="invalid_setting",
+        )
 
 
 async def open_calibration(graph: str, task: Task, needs: Needs, run: NodeContext) -> dict[str, Any] | None:
@@ -149,14 +165,18 @@ def smallest_call(
     text = settings.edited().get(decision.prompt) or load(decision.prompt)
     values = {**dict.fromkeys(placeholders(text), ""), **wording(task), "claim": show_claim(state["claim"], task)}
     values |= decision.values(known, settings) if decision.values else {}
-    schema = json.dumps(own_response_format(decision.reply(task)))
+    reply = decision.reply(task)
+    schema = json.dumps(own_response_format(reply))
     size = decision.around + sum(map(weight_of, (*fill(text, values), schema)))
     # As a plain text: the name of an object holds the object, which could not be copied into the state.
-    return PlannedCall(role, decision.prompt, str(choice.model), size, choice.max_tokens or settings.max_tokens)
+    most = choice.max_tokens or settings.max_tokens
+    return PlannedCall(role, decision.prompt, str(choice.model), size, most, reply.most_tokens)
 
 
 async def open_all(needs: Needs, task: Task, run: NodeContext) -> None:
     """Opens a debate's resources in parallel; UserError or WorldError if one cannot be used."""
+    if getattr(run.settings, "archive", "off") == "save":
+        check_key()
     opening: list[Awaitable[Any]] = [open_source(name, run) for name in dict.fromkeys(needs.sources)]
     opening += [run.speaker(role, own) for role, own in roles_of(needs, task).items()]
     if needs.encoder:
@@ -189,14 +209,27 @@ def close_node() -> Node:
                 state["corpora"], state["warnings"], run.settings.corpus, ceiling_reached="search" in cut
             )
             state = {**state, "error": fault.record("close")}
+        archived, not_archived = await archived_pages(state, run)
+        if archived:
+            state = {**state, "evidence": merge_evidence(state["evidence"], archived)}
         update = {"stop_reason": state["stop_reason"], "error": state["error"]} | completed_fields(state)
+        update |= {"evidence": archived} if archived else {}
         bounded = update["usage"].get("ceilings", {})
         for name, lost in run.session.lost_spend(run.budget)._asdict().items():
             if SETTINGS[name] in bounded:
                 bounded[SETTINGS[name]]["spent"] += lost
         if timed := bounded.get("max_seconds"):
             timed["spent"] = round(run.budget.elapsed(), 3)  # since the debate began or was last resumed
-        warned = []
+        warned: list[Any] = [*not_archived]
+        if run.session.id and state["id"] != run.session.id:  # another attempt, from an earlier state of the debate
+            update["id"] = run.session.id
+        used, begun = run.settings.recorded(), state["settings"]
+        if changed := sorted(name for name in used | begun if begun.get(name) != used.get(name)):
+            update["settings"] = used
+            detail = (
+                f"The debate began with other settings, and went on with those in this document: {', '.join(changed)}."
+            )
+            warned.append({"kind": "settings_changed", "where": "close", "detail": detail})
         if skipped or cut:
             detail = refused_calls_warning(skipped, cut)
             warned.append({"kind": "budget_exhausted", "where": "close", "detail": detail})

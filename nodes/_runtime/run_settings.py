@@ -12,13 +12,22 @@ from langchain_core.runnables.config import set_config_context, var_child_runnab
 from langgraph.runtime import Runtime, get_runtime
 from moot.core.config import operators_model
 from moot.core.errors import UserError
-from moot.nodes._runtime.settings import DEBATE, Settings, checked_settings, debate_part, with_usual_model
+from moot.nodes._runtime.settings import DEBATE, Preset, Settings, checked_settings, debate_part, with_usual_model
 from pydantic import BaseModel
+
+OF_LANGCHAIN = RunnableConfig.__annotations__.keys()
+"""The keys of a config."""
 
 
 def settings_of_run(graph: Any, config: RunnableConfig | None, context: Any) -> Settings:
     """The settings of a run of a compiled `DebateGraph`: its own context or, without one, that of the graph around."""
     checked: type[Settings] = graph.builder.context_schema
+    if stray := [key for key in config or () if key == "context" or key in checked.model_fields.keys() - OF_LANGCHAIN]:
+        raise UserError(
+            f"The config has the key {stray[0]!r}, but settings belong into the context: "
+            'ainvoke(..., context={"model": ...}).',
+            kind="invalid_setting",
+        )
     settings = settings_from(context or context_around(config), checked)
     # A server passes the context in both places. ``configurable`` of a graph around may have names of other things.
     around = _configurable(var_child_runnable_config.get())
@@ -101,10 +110,9 @@ def resumed_settings(settings: Settings, state: Mapping[str, Any], checked: type
     """The run's own settings or, if these are the defaults, those in the state of the debate that goes on."""
     # A debate that is resumed without settings must not continue with the defaults, for example with another model.
     begun = state.get("settings")
-    default = _default(type(settings))
-    if not begun or vars(settings) != vars(default) | {"model": operators_model()}:
+    if not begun or vars(settings) != vars(_default(type(settings))) | {"model": operators_model()}:
         return settings
-    usual = default.recorded()
+    usual = _default(type(settings), begun["preset"]).recorded() | {"preset": None}
     kind = checked if issubclass(checked, type(settings)) else type(settings)
     return checked_settings(kind, {name: value for name, value in begun.items() if value != usual.get(name, begun)})
 
@@ -121,5 +129,5 @@ def check_resumed(settings: Settings, state: Mapping[str, Any], checked: type[Se
 
 
 @lru_cache(maxsize=100)
-def _default(kind: type[Settings]) -> Settings:
-    return kind()
+def _default(kind: type[Settings], preset: Preset = "paper") -> Settings:
+    return kind(preset=preset)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeGuard, TypeVar, get_args
 
 from moot.core.callers import check_maxima
 from moot.core.config import AUTO, AUTO_IS_TYPED, operators_model
@@ -14,16 +14,19 @@ from moot.core.errors import UserError, did_you_mean
 from moot.nodes._models.chat_models import EMBEDDED, ModelChoice, StructuredOutput
 from moot.nodes._models.objects import (
     NameOrObject,
-    ObjectName,
-    identity_of,
+    embedder_or_name,
     model_or_name,
     names_in,
     source_or_name,
 )
+from moot.nodes._vendors.catalogue import meant_model
 from moot.prompts._files import shipped
 from moot.retrievers._encoders import DEFAULT_ENCODER
-from moot.retrievers._normalise import MOST_TOKENS
+from moot.retrievers._langchain_source import ObjectName, identity_of
+from moot.retrievers._normalise import MOST_TOKENS, WEB_SEARCHES
+from moot.retrievers._sites import ClaimPage, site_of
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -54,17 +57,42 @@ Source = Annotated[
     NameOrObject,
     StringConstraints(min_length=1, max_length=200),
     Field(
-        examples=["chroma", "bm25", "hybrid", "web", "tavily", "serper", "wikipedia", "openalex", "pubmed", "arxiv"],
+        examples=[
+            *("chroma", "bm25", "hybrid", "web", *WEB_SEARCHES),
+            *("wikipedia", "openalex", "pubmed", "arxiv", "fact_checks"),
+        ],
     ),
     WrapValidator(source_or_name),
 ]
-"""The type of a field with the name of a source; a retriever or vector store of LangChain becomes its name."""
+"""The type of a field with the name of a source; a LangChain object that can be searched becomes its name."""
+Embedder = Annotated[NameOrObject, WrapValidator(embedder_or_name)]
+"""The type of a field with the name of an embedder; an embedding model of LangChain becomes its name."""
 SOURCES = (
-    "chroma, bm25 or hybrid (each also with :CORPUS; without a corpus Wikipedia), web (Tavily or Serper if its key is "
-    "set; without a key bm25 if a corpus is set, else Wikipedia), tavily, serper, wikipedia, openalex, pubmed, arxiv, "
-    "langchain:MODULE:ATTRIBUTE, or the name of a source of an installed package"
+    "chroma, bm25 or hybrid (each also with :CORPUS; without a corpus Wikipedia), web (the first of the next five that "
+    "is set up; without one bm25 if a corpus is set, else Wikipedia), searxng, ddgs, tavily, serper, brave, wikipedia, "
+    "openalex, pubmed, arxiv, fact_checks, langchain:MODULE:ATTRIBUTE, mcp:SERVER/TOOL, or the name of a source of an "
+    "installed package"
 )
 """The names of sources, for the descriptions of settings."""
+
+
+def _site(text: str) -> str:
+    """A site in its normal form (`site_of`); ValueError if the text names none."""
+    try:
+        return site_of(text)
+    except UserError as error:
+        raise ValueError(error.detail) from error
+
+
+def _by_site(labels: Mapping[str, str]) -> dict[str, str]:
+    return {_site(site): label for site, label in labels.items()}
+
+
+SiteNames = tuple[Annotated[str, StringConstraints(min_length=1, max_length=300), AfterValidator(_site)], ...]
+SiteLabel = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100, pattern=r'^[^"<>\n]+$')
+]
+"""A user's label of a site, in words that fit into a tag of a prompt."""
 
 DEMONSTRATION = ("embedded", "fake")
 """Providers of demonstration models, whose verdicts have no meaning."""
@@ -72,8 +100,31 @@ DEMONSTRATION = ("embedded", "fake")
 REPORTER = "reporter"
 """The role that writes the summary for readers (`reader_summary`)."""
 
+PLANNER = "planner"
+"""The role that writes the plan before the first search (`PlanSettings`)."""
+
 Moment = Literal["queries", "premises", "evidence", "remark", "verdict"]
 """Moments at which a debate may wait for a person. Most systems support only some of them."""
+
+
+PRESETS = "presets"
+"""The key of a field's extra schema: its default under each preset."""
+
+
+def by_preset(description: str, *, paper: Any, practical: Any, **more: Any) -> Any:
+    """Makes a field whose default depends on the setting ``preset``; null stands for that default.
+
+    The field's type is without None, because null is replaced before the value is checked.
+
+    Args:
+        description: the setting's description, without its default.
+        paper: the default under the preset ``paper``.
+        practical: the default under the preset ``practical``.
+        more: further arguments of Pydantic's ``Field``, such as ``ge``.
+    """
+    defaults = {"paper": paper, "practical": practical}
+    text = f"{description} Null: {json.dumps(paper)} under the preset paper, {json.dumps(practical)} under practical."
+    return Field(default=None, description=text, json_schema_extra={PRESETS: defaults}, **more)
 
 
 def ask_person() -> Any:
@@ -82,8 +133,12 @@ def ask_person() -> Any:
         default=(),
         max_length=5,
         description="When the debate waits for a person: to review queries, premises or evidence before they are "
-        "used, to make a remark before another round, or to question the draft of the verdict; needs a checkpointer.",
+        "used, to make a remark before another round, or to question the draft of the verdict.",
     )
+
+
+Preset = Literal["paper", "practical"]
+"""A set of defaults: the source's, or those that moot recommends."""
 
 
 def waits_for_person(settings: Any, moment: Moment) -> bool:
@@ -102,6 +157,11 @@ class Settings(BaseModel):
     why_without: ClassVar[str] = ""
     """The reason why the graph does not use the fields in ``without``; error messages begin with it."""
 
+    preset: Preset = Field(
+        default="paper",
+        description="The defaults of those settings that depend on it. paper: as the system's source; practical: as "
+        "moot recommends for checks, with which the commands and the page begin.",
+    )
     model: NamedModel | None = Field(
         default=None,
         examples=MODELS,
@@ -146,11 +206,19 @@ class Settings(BaseModel):
         "is called once more; if it is still missing, the answer is recorded as unquoted. If the prompt contains no "
         "evidence, the answer needs no quote.",
     )
-    embedder: str = Field(
+    label_rules: bool = by_preset(
+        paper=False,
+        practical=True,
+        description="On: prompts for a label say how to judge a claim of which evidence covers only a part, one that "
+        "reports what somebody said, gives a rough figure, names no place or group, or concludes something from a "
+        "fact, and what common knowledge may add.",
+    )
+    embedder: Embedder = Field(
         default=DEFAULT_ENCODER,
         min_length=1,
         max_length=300,
-        description="Text encoder: all-MiniLM-L6-v2, another sentence-transformers name or folder, or openai:NAME.",
+        description="Text encoder: all-MiniLM-L6-v2, another sentence-transformers name or folder, openai:NAME, or "
+        "langchain:MODULE:ATTRIBUTE.",
         examples=[DEFAULT_ENCODER, "openai:text-embedding-3-small"],
     )
     corpus: str | None = Field(
@@ -166,16 +234,16 @@ class Settings(BaseModel):
         ge=1,
         le=10_000_000,
         description="Maximum number of tokens of prompts and replies. Before each call, its prompt and its longest "
-        "reply (`max_tokens`, else 512, and more if the model thinks) are reserved; calls that do not fit are not "
-        "made. Tokens for the roles that decide are reserved from the start, so that these roles can end the debate "
-        "(budget_exhausted). Null: no bound.",
+        "reply (`max_tokens`, else 512 or, for long lists, 1,536, and more if the model thinks) are reserved; calls "
+        "that do not fit are not made. Tokens for the roles that decide are reserved from the start, so that these "
+        "roles can end the debate (budget_exhausted). Null: no bound.",
     )
     max_cost: float | None = Field(
         default=None,
         gt=0,
         le=10_000,
-        description="The same as `budget`, in USD, by moot's table of list prices and the file in MOOT_PRICES; a model "
-        "without a price is refused. The costs of encoders and searches are not counted.",
+        description="The same as `budget`, in USD, by the models' list prices; a model without a known price is "
+        "refused. The costs of encoders and searches are not counted.",
     )
     max_calls: int | None = Field(
         default=None,
@@ -190,11 +258,12 @@ class Settings(BaseModel):
         description="The same as `budget`, in seconds: running calls and searches are cut off, and time to decide is "
         "reserved. After a wait for a person, the time is counted from zero again.",
     )
-    reader_summary: bool = Field(
-        default=False,
+    reader_summary: bool = by_preset(
+        paper=False,
+        practical=True,
         description="On: after the verdict, the role reporter summarises the debate for readers of the report: about "
         "three sentences with citations, the answer that each quote supports, the evidence that was not found, and "
-        "what would change the verdict. This takes one more call.",
+        "what would change the verdict. This takes one more call. A demonstration model writes none.",
     )
     calibration: str | None = Field(
         default=None,
@@ -275,6 +344,20 @@ class Settings(BaseModel):
         """The roles that `models` may name besides `REPORTER`; None if a graph's roles are unknown."""
         return None
 
+    @classmethod
+    def defaults(cls, preset: Preset) -> dict[str, Any]:
+        """The defaults of those settings that depend on the preset."""
+        extras = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
+        return {name: extra[PRESETS][preset] for name, extra in extras.items() if _has_presets(extra)}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or values.get("preset", "paper") not in get_args(Preset):
+            return values
+        defaults = cls.defaults(values.get("preset", "paper"))
+        return {**values, **{name: value for name, value in defaults.items() if values.get(name) is None}}
+
     @model_validator(mode="after")
     def _check_roles(self) -> Settings:
         roles = self.roles()
@@ -300,24 +383,42 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _check_unused_fields(self) -> Settings:
-        fields = type(self).model_fields
+        usual = self.usual()
         # Only changed values are refused, because recorded settings also contain the unused fields.
-        if changed := sorted(name for name in self.without if getattr(self, name) != fields[name].default):
+        if changed := sorted(name for name in self.without if getattr(self, name) != usual[name]):
             raise ValueError(f"{self.why_without}: leave out {', '.join(changed)}")
         return self
 
     @model_validator(mode="after")
     def _check_maxima(self) -> Settings:
-        fields = type(self).model_fields
-        check_maxima({name: value for name, value in vars(self).items() if value != fields[name].default})
+        usual = self.usual()
+        check_maxima({name: value for name, value in vars(self).items() if value != usual[name]})
         return self
+
+    def usual(self) -> dict[str, Any]:
+        """The default of each field, under the preset of these settings."""
+        fixed = {name: field.default for name, field in type(self).model_fields.items()}
+        return {**fixed, **self.defaults(self.preset)}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         found = handler.resolve_ref_schema(handler(core_schema))
         for name in cls.without:
             found["properties"].pop(name, None)
+        for name in cls.defaults("paper").keys() - cls.without:
+            found["properties"][name] = _or_null(found["properties"][name])
         return found
+
+
+def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a field that depends on the preset: null is allowed, too."""
+    about = {key: schema[key] for key in ("title", "description", "default", PRESETS, "examples") if key in schema}
+    return {"anyOf": [{key: schema[key] for key in schema if key not in about}, {"type": "null"}], **about}
+
+
+def _has_presets(extra: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether a field's extra schema has defaults by preset."""
+    return isinstance(extra, dict) and PRESETS in extra
 
 
 S = TypeVar("S", bound=Settings)
@@ -327,11 +428,16 @@ class EvidenceSettings(Settings):
     """Settings of debates that search for evidence."""
 
     k: int = Field(default=3, ge=1, le=50, description="Documents per query, from each source.")
-    max_per_host: int | None = Field(
-        default=2, ge=1, le=50, description="Maximum number of documents per website in a web search; null: no limit."
+    max_per_host: int = by_preset(
+        paper=50,
+        practical=2,
+        ge=1,
+        le=50,
+        description="Maximum number of documents per website in a web search; 50, the most that `k` can be: no limit.",
     )
-    max_origin_share: float = Field(
-        default=0.5,
+    max_origin_share: float = by_preset(
+        paper=1.0,
+        practical=0.5,
         gt=0,
         le=1,
         description="Largest share of the `k` documents of a search that may be near-duplicates of one another (two "
@@ -351,10 +457,82 @@ class EvidenceSettings(Settings):
     robustness_calls: int = Field(
         default=20, ge=1, le=1000, description="Maximum number of calls that `robustness` makes."
     )
+    assess: bool = by_preset(
+        paper=False,
+        practical=True,
+        description="On: the role scorer reads each answer that decides, once, and says which of its statements follow "
+        "from the evidence, and whether each checked quote bears the answer out, speaks against it, or neither. A "
+        "verdict that no quote bears out gets a warning. One call for each of these answers.",
+    )
+    require_warrant: bool = Field(
+        default=False,
+        description="On: a verdict that no checked quote bears out, according to `assess`, is withheld: it becomes "
+        "the label for not enough evidence, or none. Not for tasks of reasoning, such as multiple choice.",
+    )
+    second_opinion: bool = Field(
+        default=False,
+        description="On: after the verdict, the role reviewer reads the claim and all evidence, but not the debate, "
+        "and says how likely each label is. It never replaces the verdict. One call; only for tasks with labels. Give "
+        "the role a model of another maker.",
+    )
+    doubt_below: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="A verdict to which `second_opinion` gives a probability below this is flagged as doubted; null: "
+        "none is. `moot calibrate` finds the value, from at least 100 labelled claims.",
+    )
     published_before: date | None = Field(
         default=None,
         description="A date, e.g. 2020-10-25: evidence published on this day or later is left out; evidence "
         "without a date stays, with a warning.",
+    )
+    sites_only: SiteNames = Field(
+        default=(),
+        max_length=1000,
+        description="Sites, such as who.int: web results of other sites are left out. A site includes all hosts below "
+        "it. Evidence without a web address stays.",
+        examples=[["who.int", "gov.uk"]],
+    )
+    sites_never: SiteNames = Field(
+        default=(), max_length=1000, description="Sites whose web results are left out.", examples=[["example.com"]]
+    )
+    site_labels: Annotated[dict[str, SiteLabel], AfterValidator(_by_site)] = Field(
+        default={},
+        max_length=10_000,
+        description="Your own label or weight for sites, which agents and readers see beside the evidence.",
+        examples=[{"example.org": "a party's own site"}],
+    )
+    claim_page: ClaimPage = Field(
+        default="left_out",
+        description="Results from the page and the site on which the claim appeared (`appeared_at`), and near-copies. "
+        "left_out: they are no evidence; marked: agents are told that they show only what was said; evidence: they are "
+        "as all others.",
+    )
+    fact_checks_decide: bool = Field(
+        default=False,
+        description="Off: a verdict whose checked quotes are all from fact checks by others (source fact_checks) is "
+        "withheld: it becomes the label for not enough evidence, or none. On: they count as other evidence does.",
+    )
+    check_retractions: bool = by_preset(
+        paper=False,
+        practical=True,
+        description="On: Crossref is asked whether works with a DOI were retracted. OpenAlex and PubMed always say so.",
+    )
+    read_pages: bool = by_preset(
+        paper=False,
+        practical=True,
+        description="On: the pages that a web search finds are fetched, and agents read their passages nearest to the "
+        "claim and the query instead of the search engine's snippets. Websites then learn of the debate's address. "
+        "Pages that cannot be read keep their snippets, with a warning.",
+    )
+    respect_robots: bool = Field(
+        default=True, description="Whether `read_pages` reads only pages that the website's robots.txt allows."
+    )
+    archive: Literal["off", "find", "save"] = Field(
+        default="off",
+        description="Copies in the Wayback Machine of those pages that `read_pages` read and answers cite. find names "
+        "the nearest copy; save asks for a new one, which everybody can then read, and needs WAYBACK_KEY.",
     )
     max_evidence_tokens: int = Field(
         default=MOST_TOKENS,
@@ -380,6 +558,38 @@ class EvidenceSettings(Settings):
         examples=["model", "none"],
     )
 
+    @model_validator(mode="after")
+    def _check_warrants(self) -> EvidenceSettings:
+        if self.require_warrant and not self.assess:
+            raise ValueError("require_warrant needs assess: set assess to true, or preset to practical")
+        if self.doubt_below is not None and not self.second_opinion:
+            raise ValueError("doubt_below needs second_opinion: set second_opinion to true")
+        return self
+
+
+class PlanSettings(EvidenceSettings):
+    """Settings of systems that may plan their first search."""
+
+    plan: bool = by_preset(
+        paper=False,
+        practical=True,
+        description="On: before the first search, one call of the role planner writes whom and what the claim is "
+        "about, its premises, and two queries: for what would support it, and for what would refute or qualify it. "
+        "Every source is searched for the claim and for both, and the best `k` results of each are fused; a web "
+        "search that charges for each search is asked once, for the claim and the first query. In later rounds, a "
+        "debater may write two queries. Off: the first search is for the claim or for each debater's own query.",
+    )
+
+    @property
+    def searches(self) -> bool:
+        """Whether the debate begins with a search."""
+        return True
+
+    @property
+    def plans(self) -> bool:
+        """Whether a plan is written: the setting is on, and the debate begins with a search."""
+        return self.plan and self.searches
+
 
 class SourcesSettings(EvidenceSettings):
     """Settings of systems whose speakers share a list of sources."""
@@ -398,7 +608,7 @@ class SourcesSettings(EvidenceSettings):
         return (*self.sources, *self.fallback) if self.sources else ()
 
 
-class PoolSettings(SourcesSettings):
+class PoolSettings(SourcesSettings, PlanSettings):
     """Settings of systems that search their sources at most once, for the claim, before the first answer."""
 
     retrieval: Literal["once", "none"] = Field(
@@ -465,8 +675,9 @@ def problem_of(kind: type[BaseModel], error: Any, noun: str = "setting") -> str:
     if error["type"] == "string_pattern_mismatch" and "model" in place:
         hint = f" ({AUTO_IS_TYPED.rstrip('.')})" if error["input"] == AUTO else ""
         field = re.split(r"\.(?:constrained|function)-", place)[0]
+        example = meant_model(error["input"]) or "openai:gpt-5-mini"
         return (
-            f"{field}: name a model as provider:name, for example openai:gpt-5-mini, not "
+            f"{field}: name a model as provider:name, for example {example}, not "
             f"{json.dumps(error['input'])[:80]}{hint}"
         )
     problem = error["msg"].removeprefix("Value error, ").replace(" after validation", "")

@@ -16,6 +16,7 @@ from moot.nodes._records.entries import (
     CourtDebate,
     Reading,
     RoundRecord,
+    Searched,
     StopReason,
     Task,
     Turn,
@@ -32,7 +33,7 @@ from moot.nodes._records.reducers import (
     merge_warnings,
 )
 from moot.nodes._runtime.turns import FieldsByStep
-from moot.nodes._texts.chat import ChatMessage, merge_messages
+from moot.nodes._texts.chat import ChatMessage, ChatMessages, merge_messages
 from moot.nodes._texts.dissent import Dissent
 from moot.nodes._texts.given import MOST_GIVEN, GivenText
 from moot.nodes._texts.robustness_checks import Robustness
@@ -93,6 +94,16 @@ class OpeningInput(TypedDict):
             Field(description="Who made the claim.", examples=["A spokesperson"], max_length=LONGEST_SPEAKER),
         ]
     ]
+    appeared_at: NotRequired[
+        Annotated[
+            str | None,
+            Field(
+                description="The address of the page on which the claim appeared. By default, this page, its site and "
+                "near-copies are no evidence (setting `claim_page`).",
+                examples=["https://example.org/story"],
+            ),
+        ]
+    ]
     labels: NotRequired[
         Annotated[
             list[str] | dict[str, str] | None,
@@ -121,7 +132,7 @@ class ClaimInput(ClaimFields, OpeningInput):
 
     messages: NotRequired[
         Annotated[
-            list[ChatMessage] | None,
+            ChatMessages | None,
             Field(
                 description="For chats, instead of `claim`: a conversation, whose last message by a person is the "
                 "claim. The verdict becomes the next message.",
@@ -268,7 +279,8 @@ class Verdict(DocumentHead, CheckedClaim):
     calibration: Annotated[
         dict[str, Any] | None,
         Field(
-            description="The calibration: the number of cases `n`, `alpha`, `least_confidence`, and its `guarantee`."
+            description="The calibration: the number of cases `n`, `alpha`, `least_confidence`, its `guarantee`, its "
+            "`features`, and the `confidence` that is computed from them."
         ),
     ]
     stop_reason: Annotated[StopReason | None, Field(description="Why the debate ended.")]
@@ -363,6 +375,18 @@ class VerdictOutput(Verdict, TrialUpdate):
     ]
 
 
+class Replaced(TypedDict):
+    """The document of which another one is a new version.
+
+    ``check`` is the id of the first debate of the check, ``document`` that of the replaced document in the store, and
+    ``answer`` its answer.
+    """
+
+    check: str
+    document: str
+    answer: str | None
+
+
 class ResultDocument(VerdictOutput):
     """The result document, with the summary for readers if one was written after the debate."""
 
@@ -372,6 +396,14 @@ class ResultDocument(VerdictOutput):
         Annotated[
             ReaderSummary,
             Field(title="Summary for readers", description="The debate's summary for readers; see `reader_summary`."),
+        ]
+    ]
+    replaces: NotRequired[
+        Annotated[
+            Replaced,
+            Field(
+                title="Replaces", description="The document of which this is a new version, as `moot recheck` makes it."
+            ),
         ]
     ]
 
@@ -394,7 +426,8 @@ class DebaterState(StepInput, StepUpdate, HeardTexts):
     check quotes. ``pool`` is the shared evidence from which the speaker may select. ``retrieval`` is the outcome of the
     search for the pool or, if debaters search only once, of the speaker's search. ``found`` is the debate's evidence
     before the speaker's search. ``heard`` are turns with other texts, such as summaries and reviews. ``groups`` has,
-    for each agent, the number of its group of equal answers. ``why`` is the reason for another round.
+    for each agent, the number of its group of equal answers. ``why`` is the reason for another round. ``asked`` are the
+    debate's searches so far, and ``plan`` is the turn with the plan of the first search.
     """
 
     debater: dict[str, Any]
@@ -407,6 +440,8 @@ class DebaterState(StepInput, StepUpdate, HeardTexts):
     groups: NotRequired[dict[str, int | None]]
     previous_query: str | None
     why: NotRequired[str]
+    asked: NotRequired[list[Searched]]
+    plan: NotRequired[Turn | None]
 
 
 class ScoreState(StepInput, StepUpdate):

@@ -1,18 +1,25 @@
-"""Tags and metadata of calls and searches in a trace in LangSmith: the speaker, the round and the phase.
+"""Tags and metadata of calls and searches in traces, callbacks and events: the speaker, the round and the phase.
 
 Calls to models also have them without a trace, for clients that stream tokens (``stream_mode="messages"``).
-`traced_retriever` adds searches to the trace.
+`TracedRetriever` makes searches runs of LangChain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.documents import Document
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import (
+    ensure_config,
+    get_async_callback_manager_for_config,
+    patch_config,
+    var_child_runnable_config,
+)
 from langchain_core.tracers import LangChainTracer
-from langsmith import RunTree, get_current_run_tree, trace
+from langsmith import RunTree, get_current_run_tree
 from moot.retrievers import Evidence, Retriever
 
 
@@ -58,6 +65,16 @@ def named_runs(role: str, model: str, place: Place) -> Iterator[None]:
         var_child_runnable_config.reset(token)
 
 
+def with_speakers_name(config: RunnableConfig | None, input: Any) -> RunnableConfig:
+    """The config of a graph within a debate; if one speaker speaks there, its run has the speaker's name and round."""
+    # The node around it has a run, too, with the node's name: else the same name would be there twice.
+    turns = input.get("turns") if isinstance(input, Mapping) and "rounds" not in input else None
+    if not turns or len(turns) > 1:
+        return config or RunnableConfig()
+    [turn] = turns
+    return {**(config or {}), "run_name": f"{turn['agent']}, round {turn['round']}"}
+
+
 def add_metadata(run: RunTree, facts: Mapping[str, Any]) -> None:
     """Adds metadata to one run, in copies of the dicts that other runs may share."""
     run.extra = {**(run.extra or {}), "metadata": {**run.metadata, **facts}}
@@ -66,51 +83,42 @@ def add_metadata(run: RunTree, facts: Mapping[str, Any]) -> None:
 def graph_run() -> RunTree | None:
     """The run of the running node's graph; None without a trace."""
     node = get_current_run_tree()
-    tracers = [handler for handler in inherited_config("handlers") if isinstance(handler, LangChainTracer)]
+    callbacks = (var_child_runnable_config.get() or {}).get("callbacks")
+    tracers = [one for one in getattr(callbacks, "handlers", ()) if isinstance(one, LangChainTracer)]
     return tracers[0].run_map.get(str(node.parent_run_id)) if node and tracers else None
-
-
-def inherited_config(part: Literal["handlers", "inheritable_tags"]) -> Sequence[Any]:
-    """The callbacks' ``handlers`` or ``inheritable_tags`` from the enclosing graph; empty outside of a graph."""
-    return getattr((var_child_runnable_config.get() or {}).get("callbacks"), part, ())
 
 
 # --- searches ---------------------------------------------------------------------------------------------------------
 
 
-def traced_retriever(source: Retriever, place: Place | None = None) -> Retriever:
-    """A source whose searches are recorded in the trace, if there is one."""
-    node = get_current_run_tree()
-    return source if node is None else TracedRetriever(source, node, place)
-
-
 class TracedRetriever:
-    """A source whose searches are runs of a trace."""
+    """A source whose searches are retriever runs of LangChain, in callbacks, events and traces, under their node."""
 
-    def __init__(self, source: Retriever, node: RunTree, place: Place | None) -> None:
+    def __init__(self, source: Retriever, place: Place | None = None) -> None:
         self.name = source.name
         self._source = source
-        self._node = node
-        self._tags = [*inherited_config("inheritable_tags"), *(tags_of(place) if place else [])]
-        self._facts = metadata_of(place) if place else {}
+        self._place = place
 
     async def search(self, query: str, k: int) -> list[Evidence]:
-        """Searches the source, and records the search as a run."""
-        run = trace(
-            self.name,
-            "retriever",
-            inputs={"query": query, "k": k},
-            parent=self._node,
-            tags=self._tags,
-            metadata=self._facts,
-        )
-        async with run as search:
+        """Searches the source, in a run; runs within the source, such as a LangChain retriever's, are its children."""
+        config = ensure_config()
+        callbacks = get_async_callback_manager_for_config(config)
+        callbacks.add_tags(tags_of(self._place) if self._place else [], inherit=False)
+        callbacks.add_metadata({"k": k} | (metadata_of(self._place) if self._place else {}), inherit=False)
+        run = await callbacks.on_retriever_start(None, query, name=self.name)
+        token = var_child_runnable_config.set(patch_config(config, callbacks=run.get_child()))
+        try:
             found = await self._source.search(query, k)
-            search.end(outputs={"documents": [langsmith_document(piece) for piece in found]})
-            return found
+        except BaseException as error:
+            await run.on_retriever_error(error)
+            raise
+        finally:
+            var_child_runnable_config.reset(token)
+        await run.on_retriever_end([as_document(piece) for piece in found])
+        return found
 
 
-def langsmith_document(piece: Evidence) -> dict[str, Any]:
-    """A piece of evidence as a document for LangSmith."""
+def as_document(piece: Evidence) -> Document:
+    """A piece of evidence as a document of LangChain."""
     rest = {key: value for key, value in piece.items() if key != "text"}
-    return {"page_content": piece["text"], "type": "Document", "metadata": rest}
+    return Document(piece["text"], id=piece["id"], metadata=rest)

@@ -38,13 +38,17 @@ from pydantic import ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag
 from pydantic_core import CoreSchema
 from typing_extensions import TypedDict, get_type_hints
 
+Bearing = Literal["entails", "contradicts", "neither"]
+"""What a passage does for an answer: it bears the answer out, speaks against it, or does not bear on it."""
+
 
 class Citation(TypedDict):
     """A reference to a piece of evidence, with a quote.
 
     ``fabricated`` is true if no evidence with this id was shown, ``verified`` if the quote is in the evidence's stored
     text. ``start`` and ``end`` (exclusive) are the position of a verified quote in this text, in code points, else
-    null. ``text_hash`` is ``sha256:`` and the digest of the text in UTF-8; null if the text is unknown.
+    null. ``text_hash`` is ``sha256:`` and the digest of the text in UTF-8; null if the text is unknown. ``warrant``
+    says whether the quote's passage bears out the answer that cites it (see `assess`); null if nobody assessed it.
     """
 
     evidence_id: str
@@ -54,6 +58,7 @@ class Citation(TypedDict):
     start: int | None
     end: int | None
     text_hash: str | None
+    warrant: Bearing | None
 
 
 Search = Literal["ok", "empty", "failed"]

@@ -12,7 +12,7 @@ from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.ceilings import no_round_left
 from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.opening import Needs
-from moot.nodes._runtime.settings import Settings, ask_person
+from moot.nodes._runtime.settings import Settings, ask_person, by_preset
 from moot.nodes._runtime.state import DebaterState, DebateState
 from moot.nodes._runtime.turns import new_turn
 from moot.nodes._speakers.turns import (
@@ -49,6 +49,15 @@ def n_agents(count: int) -> tuple[Agent, ...]:
         count: the number of agents.
     """
     return tuple(Agent(name=f"agent-{i}") for i in range(1, count + 1))
+
+
+Conformity = Literal["neutral", "independent"]
+CONFORMITY = {
+    "neutral": "\n- Use what the others say as additional information.",
+    "independent": "\n- Check each step of what the others say{and_own}. Take over what is right, whoever says it; do "
+    "not give way to a majority or to how sure somebody sounds.",
+}
+"""What agents are told about others' answers (`RoundsSettings.conformity`)."""
 
 
 class AgentsSettings(Settings):
@@ -90,7 +99,13 @@ class RoundsSettings(AgentsSettings):
     """Settings of debates among n agents in rounds."""
 
     max_rounds: int = Field(
-        default=5, ge=1, le=20, description="Maximum number of rounds (T); the first answers are the first round."
+        default=5, ge=1, le=20, description="Maximum number of rounds; the first answers are the first round."
+    )
+    conformity: Conformity = by_preset(
+        paper="neutral",
+        practical="independent",
+        description="What agents are told about others' answers. neutral: to use them as additional information; "
+        "independent: to check each step, and not to give way to a majority or to how sure somebody sounds.",
     )
     ask_person: tuple[Literal["remark"], ...] = ask_person()
 
@@ -222,18 +237,19 @@ def to_agents(
     return sends
 
 
-def round_router(kind: type[S], hears: Topology) -> Callable[[DebateState, S], list[Send] | str]:
+def round_router(kind: type[S], hears: Topology, end: str = "vote") -> Callable[[DebateState, S], list[Send] | str]:
     """Makes a router that starts the next round at the node ``answer``.
 
-    If no round or no budget is left, the router returns the node ``vote``.
+    If no round or no budget is left, the router returns the node ``end``.
 
     Args:
         kind: the class of the settings that the router takes.
         hears: the topology of all rounds.
+        end: the node after the last round.
     """
 
     def another_round(state: DebateState, settings: S) -> list[Send] | str:
-        return "vote" if no_round_left(state, settings) else to_agents("answer", state, settings, hears)
+        return end if no_round_left(state, settings) else to_agents("answer", state, settings, hears)
 
     return another_round
 
@@ -244,17 +260,29 @@ def heard_placeholder(state: DebaterState, settings: Any) -> Mapping[str, str]:
     return {"heard": "\n\n".join(part for part in parts if part) or "(nobody else is heard)"}
 
 
+def conformity_placeholder(state: DebaterState, settings: Any) -> Mapping[str, str]:
+    """The placeholder ``conformity``: what an agent is told about others' answers; empty if it reads none."""
+    reads = state["opponents"] or state.get("heard")
+    told = CONFORMITY[getattr(settings, "conformity", "neutral")] if reads else ""
+    return {"conformity": told.format(and_own=", and your own once more" if state.get("own") else "")}
+
+
 def agent_node(then: str | None = "agents/revise", *, confidence: bool = False, heard: Any = heard_placeholder) -> Node:
     """Writes an agent's answer in a round; see `respond_node`.
 
-    Reads: claim, task, debater, opponents, turns and, if present, evidence, own, cited, heard, pool, retrieval, steps.
+    Reads: claim, task, debater, opponents, turns and, if present, evidence, own, cited, heard, pool, retrieval, steps,
+    plan.
 
     Args:
         then: the prompt of agents that see an answer, their own or another agent's; None if no agent sees an answer.
         confidence: whether agents state a confidence.
         heard: takes the state and the settings; returns a mapping from the placeholder ``heard`` to its value.
     """
-    return respond_node("agents/answer", then=then, confidence=confidence, may_leave=True, more=heard)
+
+    def more(state: DebaterState, settings: Any) -> Mapping[str, str]:
+        return {**conformity_placeholder(state, settings), **heard(state, settings)}
+
+    return respond_node("agents/answer", then=then, confidence=confidence, may_leave=True, more=more)
 
 
 def join_node() -> Node:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from langgraph.types import Send
+from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.opening import Needs
-from moot.nodes._runtime.settings import PoolSettings, SourcesSettings, ask_person
+from moot.nodes._runtime.settings import PLANNER, PoolSettings, SourcesSettings, ask_person
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.turns import new_turn
 from moot.nodes._speakers.single import AGENT, SingleReaderSettings
@@ -22,12 +23,13 @@ from moot.nodes._speakers.turns import (
     speaker_declaration,
 )
 from moot.nodes._steps.compare import answers_of
+from moot.nodes._texts.plans import planned_search
 from moot.retrievers._search import SCHOLARLY, resolve
 from pydantic import AfterValidator, Field
 
 POOL = "pool"
 """The role that searches for the shared evidence. Its model is called only if a source needs keywords."""
-POOL_ROLES = {POOL, "judge", "summariser"} | SHARED_ROLES
+POOL_ROLES = {POOL, PLANNER, "judge", "summariser"} | SHARED_ROLES
 """Names that a debater over a shared pool may not have, because they belong to other roles."""
 
 
@@ -48,11 +50,11 @@ class PoolDebateSettings(PoolSettings):
         max_length=50,
         description="The debaters: a list, or their number.",
     )
-    max_rounds: int = Field(default=3, ge=1, le=20, description="Maximum number of rounds (T).")
+    max_rounds: int = Field(default=3, ge=1, le=20, description="Maximum number of rounds.")
     ask_person: tuple[Literal["evidence", "remark", "verdict"], ...] = ask_person()
 
     def roles(self) -> set[str]:
-        return {d.name for d in self.debaters} | {POOL} | self.other_roles | SHARED_ROLES
+        return {d.name for d in self.debaters} | {POOL, PLANNER} | self.other_roles | SHARED_ROLES
 
 
 def pool_needs(settings: PoolDebateSettings) -> Needs:
@@ -64,13 +66,23 @@ def pool_needs(settings: PoolDebateSettings) -> Needs:
         settings: the debate's settings.
     """
     speakers = {d.name: d.model for d in settings.debaters} | dict.fromkeys(settings.other_roles)
+    return pool_needs_for(settings, speakers)
+
+
+def pool_needs_for(settings: SourcesSettings, speakers: Mapping[str, str | ModelChoice | None]) -> Needs:
+    """The resources of speakers over shared evidence, as for `pool_needs`.
+
+    Args:
+        settings: the debate's settings.
+        speakers: the model of each speaker, by the speaker's name; None for the model in the settings.
+    """
     sources = settings.sources_to_open()
     needs_keywords = any(resolve(name)[0] in SCHOLARLY for name in sources)
-    return needs_for(settings, speakers | ({POOL: None} if needs_keywords else {}), sources)
+    return needs_for(settings, dict(speakers) | ({POOL: None} if needs_keywords else {}), sources)
 
 
 def to_pool(state: DebateState, settings: SourcesSettings) -> Send:
-    """Builds the `Send` that searches the shared sources, with the claim itself as the query.
+    """Builds the `Send` that searches the shared sources: for the claim itself and, with a plan, for its queries.
 
     The search is a turn of the only agent or, in a debate, of the role ``pool``.
 
@@ -80,7 +92,8 @@ def to_pool(state: DebateState, settings: SourcesSettings) -> Send:
     """
     name = AGENT if isinstance(settings, SingleReaderSettings) else POOL
     reader = {"name": name, "retriever": list(settings.sources), "fallback": list(settings.fallback)}
-    return send_turn("retrieve", state, reader, new_turn(1, name, "retrieve"), evidence=[], found=state["evidence"])
+    turn = new_turn(1, name, "retrieve") | planned_search(state["claim"], state["turns"])
+    return send_turn("retrieve", state, reader, turn, evidence=[], found=state["evidence"])
 
 
 def latest_answers(state: DebateState, names: Iterable[str]) -> list[Turn]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from langgraph.types import Send
 from moot.nodes._runtime.opening import Needs
-from moot.nodes._runtime.settings import Settings, SourcesSettings
+from moot.nodes._runtime.settings import PLANNER, Settings, SourcesSettings
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.turns import new_turn
 from moot.nodes._speakers.turns import SHARED_ROLES, needs_for, send_turn
@@ -16,8 +16,8 @@ AGENT = "agent-1"
 """The name of the agent in a system with a single agent."""
 
 
-class SingleAgentSettings(Settings):
-    """Settings of systems with one agent that does not search."""
+class DemonstrationSettings(Settings):
+    """Settings of systems whose first prompt can show worked examples."""
 
     demonstrations: int = Field(
         default=0,
@@ -25,6 +25,10 @@ class SingleAgentSettings(Settings):
         le=3,
         description="Number of worked examples before the question; each kind of task has 2 or 3.",
     )
+
+
+class SingleAgentSettings(DemonstrationSettings):
+    """Settings of systems with one agent that does not search."""
 
     def roles(self) -> set[str]:
         return {AGENT} | SHARED_ROLES
@@ -34,7 +38,7 @@ class SingleReaderSettings(SourcesSettings):
     """Settings of systems with one agent that reads evidence."""
 
     def roles(self) -> set[str]:
-        return {AGENT} | SHARED_ROLES
+        return {AGENT, PLANNER} | SHARED_ROLES
 
 
 def single_needs(settings: Settings) -> Needs:

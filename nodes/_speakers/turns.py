@@ -9,16 +9,17 @@ from langgraph.types import Send
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.opening import Needs
-from moot.nodes._runtime.settings import EvidenceSettings, Name, NamedModel, Settings
+from moot.nodes._runtime.settings import PLANNER, EvidenceSettings, Name, NamedModel, PlanSettings, Settings
 from moot.nodes._runtime.state import DebateState
+from moot.nodes._texts.plans import plan_of
 from moot.nodes._texts.show import cited_ids, show_remarks
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence, given_evidence
 from moot.retrievers._search import SCHOLARLY, resolve
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-SHARED_ROLES = {"equivalence", "source_summariser"}
-"""Roles of all systems, whose models are called only if the task or the sources need them."""
+SHARED_ROLES = {"equivalence", "source_summariser", "scorer", "reviewer"}
+"""Roles of all systems, whose models are called only if the task, the sources or the settings need them."""
 
 
 class Agent(BaseModel):
@@ -123,6 +124,11 @@ def needs_for(
         encoder: whether a text encoder is needed.
     """
     sources, roles = list(sources), dict(speakers)
+    if isinstance(settings, PlanSettings) and settings.plans:
+        roles[PLANNER] = None
+    if isinstance(settings, EvidenceSettings):
+        roles |= {"scorer": None} if settings.assess else {}
+        roles |= {"reviewer": None} if settings.second_opinion else {}
     scholarly = isinstance(settings, EvidenceSettings) and any(resolve(name)[0] in SCHOLARLY for name in sources)
     summariser = getattr(settings, "source_summaries", "none")
     if scholarly and summariser == "model":
@@ -159,6 +165,7 @@ def send_turn(
         "retrieval": next((turn.get("retrieval") for turn in state["turns"] if turn["step"] == "retrieve"), None),
         "turns": [turn | {"evidence_ids": [piece["id"] for piece in evidence]}],
         "depth": state["depth"],
+        "plan": plan_of(state["turns"]),
     }
     return Send(to, keys | more)
 

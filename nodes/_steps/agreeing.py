@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any, Literal, NotRequired
 
@@ -53,38 +53,61 @@ def tell_agreement(turn: Turn, known: Known) -> Iterator[Said]:
     yield Said("agree", "finds", found, turn["reason"], "finding")
 
 
+DO_NOT_WEIGH = "Do not weigh who is right."
+WEIGH = "It is false, too, if the answer that they share is wrong as far as you can tell: the debate then goes on."
+
+
 async def all_agree(
-    claim: str, task: Task, answers: Sequence[Turn], model: Speaker | BaseChatModel, prompt: str = PROMPT
+    claim: str,
+    task: Task,
+    answers: Sequence[Turn],
+    model: Speaker | BaseChatModel,
+    prompt: str = PROMPT,
+    *,
+    correct: bool = False,
 ) -> AgreeReply:
-    """Whether debaters' answers agree, according to a model (MADKE 3.2.2, Eq. 5): one call."""
+    """Whether debaters' answers agree, according to a model (MADKE 3.2.2, Eq. 5): one call.
+
+    With ``correct``, as the paper's prompt has it, an answer that all share must also be right, as far as it can tell.
+    """
     values = wording(task) | {"claim": show_claim(claim, task), "answers": show_answers(answers)}
+    values |= (
+        {"correct": ", and this answer is correct", "weigh": WEIGH}
+        if correct
+        else {"correct": "", "weigh": DO_NOT_WEIGH}
+    )
     return await as_speaker(model, "judge").ask(prompt, values, AgreeReply)
 
 
-def agreement_node(prompt: str = PROMPT) -> Node:
+def agreement_node(prompt: str = PROMPT, *, correct: Callable[[Any], bool] = lambda settings: False) -> Node:
     """Asks the role ``judge`` whether the last round's answers agree.
 
     Reads: claim, task, turns, rounds, votes. In the judge's turn, ``agree`` is the judge's reply. It is null if no
     reply was usable, or a ceiling left too little for the call. ``agreed``, also in this turn, is the step's result.
 
     The judge's reply decides only if the votes do not show whether the answers agree (`undecided`). Otherwise the votes
-    decide, and a reply that contradicts them causes a warning. The debate fails if the call fails.
+    decide, and a reply that contradicts them causes a warning. But if the agreed answer must be ``correct``, a reply
+    that it is not decides, too. The debate fails if the call fails.
 
     Args:
         prompt: the prompt's name.
+        correct: takes the settings; returns whether an answer must also be correct to count as agreed.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         turn = new_turn(state["rounds"], "judge", "agree")
         speaker, answers = await run.speaker("judge"), last_answers(state["turns"])
         try:
-            reply = await all_agree(state["claim"], state["task"], answers, speaker, prompt)
+            must = correct(run.settings)
+            reply = await all_agree(state["claim"], state["task"], answers, speaker, prompt, correct=must)
             found: dict[str, Any] = {"agree": reply.agree, "reason": reply.reason, "outcome": "ok"}
         except ReplyError as error:
             found = {"agree": None, "reason": None, "outcome": error.kind}
         agreed = agreed_answer(state["votes"]) is not None
         if undecided(state):
             agreed = found["agree"] is True
+        elif agreed and correct(run.settings):
+            agreed = found["agree"] is not False
         elif found["agree"] not in (agreed, None):
             finding, votes = ("no agreement", "are the same") if agreed else ("an agreement", "differ or are missing")
             run.record.warn("judge_contradicts_votes", f"The judge found {finding}, but the answers {votes}.")
@@ -110,16 +133,11 @@ def undecided(state: DebateState) -> bool:
     return answers == given and not any(surely_differ(one, other) for one, other in combinations(answers, 2))
 
 
-def agreed_in(turns: Sequence[Turn], round: int) -> bool:
-    """Whether the answers of a round agree according to the judge's turn; False if the round has no such turn."""
-    judged = [turn for turn in turns if turn["step"] == "agree" and turn["round"] == round]
-    return any(turn.get("agreed", turn.get("agree")) for turn in judged)
-
-
 def all_agreed(state: DebateState) -> bool:
-    """Whether the last round's answers agree, according to the votes or the judge's turn.
+    """Whether the last round's answers agree, according to the judge's turn or, without one, the votes.
 
     Args:
         state: the debate's state.
     """
-    return agreed_answer(state["votes"]) is not None or agreed_in(state["turns"], state["rounds"])
+    judged = [turn for turn in state["turns"] if turn["step"] == "agree" and turn["round"] == state["rounds"]]
+    return bool(judged[-1]["agreed"]) if judged else agreed_answer(state["votes"]) is not None

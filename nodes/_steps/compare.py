@@ -18,8 +18,11 @@ from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.turns import Known, Said, TurnBase, numbered, tells
 from moot.nodes._steps.score import METRICS, average
 from moot.nodes._texts.answers import same_answer, surely_differ
+from moot.nodes._texts.dissent import speaker_key
+from moot.nodes._texts.plans import searches_so_far
 from moot.nodes._texts.replies import Reply
 from moot.nodes._texts.show import show_claim
+from moot.nodes._texts.task import leaves_open
 from moot.prompts import as_data
 
 EQUIVALENCE = "tasks/equivalence"
@@ -42,12 +45,8 @@ def answers_of(turns: Sequence[Turn], round: int | None = None) -> list[Turn]:
 
 def last_answers(turns: Sequence[Turn]) -> list[Turn]:
     """The last round's answers; a speaker's earlier answer replaces one that a ceiling prevented."""
-
-    def speaker_of(turn: Turn) -> tuple[Any, ...]:
-        return turn["agent"], turn.get("number")
-
-    given = {speaker_of(turn): turn for turn in turns if turn["step"] == "respond" and not stopped_by_ceiling(turn)}
-    return [given.get(speaker_of(turn), turn) if stopped_by_ceiling(turn) else turn for turn in answers_of(turns)]
+    given = {speaker_key(turn): turn for turn in turns if turn["step"] == "respond" and not stopped_by_ceiling(turn)}
+    return [given.get(speaker_key(turn), turn) if stopped_by_ceiling(turn) else turn for turn in answers_of(turns)]
 
 
 def common_outcome(turns: Sequence[Turn]) -> Outcome:
@@ -162,20 +161,25 @@ def agreed_or_disputed(votes: Sequence[Vote], round: int) -> RoundReason:
 def compare_node(finds: Callable[[Any], RoundReason | None] = lambda settings: None) -> Node:
     """Closes a round: writes its number, its votes, and its record in ``round_log``.
 
-    Reads: claim, task, turns. Votes for answers that mean the same have the same ``group``. The role ``equivalence``
-    compares two free-text answers if their texts differ. The reply is recorded in a turn of the agent that gave
-    the second answer. If the settings have ``min_agents``, the debate fails after a round in which fewer than
-    ``min_agents`` agents could be reached, or not all of them if the round has fewer.
+    Reads: claim, task, turns and, for ``open_continues``, evidence. Votes for answers that mean the same have the same
+    ``group``. The role ``equivalence`` compares two free-text answers if their texts differ. The reply is recorded in a
+    turn of the agent that gave the second answer. If the settings have ``min_agents``, the debate fails after a round
+    in which fewer than ``min_agents`` agents could be reached, or not all of them if the round has fewer.
 
     Args:
         finds: takes the settings; returns the ``reason`` of the round's record. None stands for the result of
-            `agreed_or_disputed`. A later step may replace the reason.
+            `agreed_or_disputed`, or ``open`` for an agreement that the evidence settles nothing if the setting
+            ``open_continues`` is on. A later step may replace the reason.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         closed = await close_round(state, run)
         votes, round = closed["votes"], closed["rounds"]
         found = finds(run.settings) or agreed_or_disputed(votes, round)
+        continues = getattr(run.settings, "open_continues", False)
+        if found == "agreed" and continues and leaves_open(state["task"], agreed_answer(votes)):
+            searches = searches_so_far(state["turns"], state["evidence"])
+            return closed | recorded_round(round, reason="open", votes=votes, searches=searches)
         return closed | recorded_round(round, reason=found, votes=votes)
 
     return Node(step, prompts=(EQUIVALENCE,))
@@ -215,9 +219,27 @@ async def close_round(state: DebateState, run: NodeContext, *, by_text: bool = F
     in_words = state["task"]["kind"] in WORDED_KINDS and not by_text
     speaker = await run.speaker("equivalence") if in_words else None
     groups, checks = await group_answers(state["claim"], state["task"], answers, speaker)
-    turns = [_comparison_turn(turn, made) for turn, made in zip(reached, checks, strict=True) if made]
+    turns = [comparison_turn(turn, made) for turn, made in zip(reached, checks, strict=True) if made]
     rounds = max((turn["round"] for turn in reached), default=0)
     return {"rounds": rounds, "votes": votes_of(reached, groups), "turns": turns}
+
+
+async def compare_with(
+    state: DebateState, run: NodeContext, before: Sequence[Turn], now: Sequence[Turn]
+) -> tuple[list[str], list[Turn]]:
+    """The agents whose answers differ from those ``before``, and the turns with a model's comparisons of free texts.
+
+    An unusable reply differs from an answer, and equals another unusable reply.
+    """
+    earlier = {turn["agent"]: turn.get("answer") for turn in before}
+    speaker = await run.speaker("equivalence") if state["task"]["kind"] in WORDED_KINDS else None
+    changed, compared = [], []
+    for turn in now:
+        both = [earlier[turn["agent"]], turn.get("answer")]
+        groups, checks = await group_answers(state["claim"], state["task"], both, speaker)
+        changed += [turn["agent"]] if groups[0] != groups[1] else []
+        compared += [comparison_turn(turn, checks[1])] if checks[1] else []
+    return changed, compared
 
 
 def votes_of(turns: Sequence[Turn], groups: Sequence[int | None]) -> list[Vote]:
@@ -233,7 +255,8 @@ def votes_of(turns: Sequence[Turn], groups: Sequence[int | None]) -> list[Vote]:
     return votes
 
 
-def _comparison_turn(turn: Turn, made: Sequence[SameMeaning]) -> Turn:
+def comparison_turn(turn: Turn, made: Sequence[SameMeaning]) -> Turn:
+    """The turn with a model's comparisons of a turn's answer."""
     comparisons = [{"with": c.first, "same": c.same, "reason": c.reason} for c in made]
     key: Turn = {k: turn[k] for k in ("round", "phase", "agent", "number") if k in turn}
     return {**key, "step": "compare", "role": "equivalence", "comparisons": comparisons}

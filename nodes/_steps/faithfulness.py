@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import MootError, UserError
@@ -16,25 +16,23 @@ from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import ScoreState
+from moot.nodes._steps.assess import PROMPT as ASSESS
+from moot.nodes._steps.assess import assessed
 from moot.nodes._steps.score import (
     failed_score_update,
+    faithfulness_score,
     missing_score_update,
     score_update,
 )
-from moot.nodes._texts.replies import Reply, Text
+from moot.nodes._texts.replies import Reply, Text, one_of_each
 from moot.nodes._texts.show import show_evidence, show_origin
 from moot.nodes._texts.task import is_reasoning_task
 from moot.prompts import as_data
 from moot.retrievers import Evidence
-from pydantic import AfterValidator, Field, WithJsonSchema, create_model
+from pydantic import create_model
 
 STATEMENTS, VERDICTS = "scoring/statements", "scoring/verdicts"
 """The names of the prompts."""
-
-
-def faithfulness_score(supported: Sequence[bool]) -> float | None:
-    """The share of statements that the evidence supports (Tool-MAD III; RAGAS); None without statements."""
-    return sum(supported) / len(supported) if supported else None
 
 
 class StatementsReply(Reply):
@@ -60,18 +58,8 @@ class VerdictsReply(Reply):
 @lru_cache(maxsize=64)
 def verdicts_reply(count: int) -> type[VerdictsReply]:
     """The class of replies with exactly one verdict for each of ``count`` statements, sorted by index."""
-
-    def check_complete(verdicts: list[StatementVerdict]) -> list[StatementVerdict]:
-        given = sorted(v.index for v in verdicts)
-        if given != list(range(count)):
-            raise ValueError(f"needs one verdict for each index from 0 to {count - 1}, not for {given}")
-        return sorted(verdicts, key=lambda v: v.index)
-
-    place = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": count - 1})]
-    numbered = create_model("StatementVerdict", __base__=StatementVerdict, index=(place, ...))
-    size = {"minItems": count, "maxItems": count}
-    kind = Annotated[list[numbered], AfterValidator(check_complete), Field(json_schema_extra=size)]  # type: ignore[valid-type]
-    return create_model("VerdictsReply", __base__=VerdictsReply, verdicts=(kind, ...))
+    verdicts = one_of_each(StatementVerdict, count, "verdict")
+    return create_model("VerdictsReply", __base__=VerdictsReply, verdicts=(verdicts, ...))
 
 
 OF_ALL = ": also what is doubtful or beside the point, and what it says that the evidence does not tell."
@@ -159,16 +147,19 @@ def faithfulness_node() -> Node:
     cause no warning on tasks of reasoning. On these tasks, debaters may use their own knowledge, so only statements
     taken from the evidence are scored.
 
-    The debate fails if an error affects all calls, such as a wrong key.
+    The debate fails if an error affects all calls, such as a wrong key. If the setting ``assess`` is on, the one call
+    of `assess` gives the score, and the answer's quotes their warrants.
     """
 
     async def step(state: ScoreState, run: NodeContext) -> dict[str, Any]:
         turn, task = state["turns"][0], state.get("task")
         if turn.get("answer") is None or not state["evidence"]:
             return missing_score_update(turn, "faithfulness", run)
+        claim, rationale = state["claim"], turn["rationale"] or ""
+        if task and getattr(run.settings, "assess", False):
+            return await assessed(claim, task, turn, state["evidence"], await run.speaker("scorer"), run)
         try:
             speaker = await run.speaker("scorer")
-            claim, rationale = state["claim"], turn["rationale"] or ""
             found = await faithfulness(rationale, state["evidence"], speaker, claim=claim, task=task)
         except MootError as error:
             return failed_score_update(turn, "faithfulness", error, run)
@@ -177,4 +168,4 @@ def faithfulness_node() -> Node:
         details = {"statements": found.statements, "supported": found.supported}
         return score_update(turn, {"faithfulness": found.score, **details})
 
-    return Node(step, prompts=(STATEMENTS, VERDICTS))
+    return Node(step, prompts=(STATEMENTS, VERDICTS, ASSESS))

@@ -6,13 +6,15 @@ By default, a debate follows only if their answers do not settle the claim.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from langgraph.types import Send
 from moot.nodes._models.step_record import tokens_of
-from moot.nodes._records.entries import GATE, Call, RoundReason, StopReason, Task, Turn
+from moot.nodes._records.entries import GATE, ORIGIN, Call, RoundReason, StopReason, Task, Turn
+from moot.nodes._records.pieces import Pieces
 from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.ceilings import Decision, is_spent
 from moot.nodes._runtime.node import Node, NodeContext, choose_model
@@ -21,9 +23,11 @@ from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.turns import new_turn
 from moot.nodes._speakers.gate import GateSettings
 from moot.nodes._speakers.turns import send_turn, speaker_declaration
-from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, close_round
+from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, answers_of, close_round, compare_with
 from moot.nodes._texts.given import as_outer_evidence, inherit_evidence
-from moot.nodes._texts.task import TASKS
+from moot.nodes._texts.plans import planned_search, searches_so_far
+from moot.nodes._texts.task import TASKS, is_reasoning_task
+from moot.nodes._texts.verdict import is_open
 from moot.retrievers._evidence import Evidence
 from moot.retrievers._origins import origins
 
@@ -51,8 +55,12 @@ def to_readers(state: DebateState, settings: GateSettings) -> list[Send]:
         state: the debate's state.
         settings: settings with ``agents``.
     """
+    planned = planned_search(state["claim"], state["turns"])
     first = [
-        (speaker_declaration(one) | {"place": place}, new_turn(0, one.name, phase=GATE))
+        (
+            speaker_declaration(one) | {"place": place},
+            new_turn(0, one.name, phase=GATE) | (planned if one.retriever else {}),
+        )
         for place, one in enumerate(settings.agents, 1)
     ]
     return [send_turn("reader", state, who, turn, previous_query=None) for who, turn in first]
@@ -82,31 +90,131 @@ def calls_and_tokens(calls: Sequence[Call]) -> dict[str, int]:
     return {"calls": len(calls), "tokens": tokens_of(calls)}
 
 
+def why_not_passed(
+    task: Task, agreed: str | None, origins: Sequence[str], settings: GateSettings
+) -> Literal["differ", "open", "unverified"] | None:
+    """Why the answers of a gate's agents do not settle the claim; None if they do.
+
+    ``agreed`` is their common answer, and ``origins`` are those of the verified quotes for it.
+    """
+    if agreed is None:
+        return "differ"
+    if settings.open_continues and settings.trigger != "never" and is_open(task, agreed):
+        return "open"
+    return None if len(origins) >= settings.min_verified else "unverified"
+
+
 def gate_node() -> Node:
     """Counts the gate's answers as votes, and decides whether they settle the claim without a debate.
 
     Reads: claim, task, turns, evidence, calls, metrics. The step writes the gate's record as ``gate`` of the debate's
     ``metrics``: the ``answers``, the common answer (``agreed``), the ``origins`` of verified quotes for it, whether the
-    gate was ``passed``, and its cost (``spent``). The entry ``debate`` is null until a debate has followed.
+    gate was ``passed``, the trigger that ``fired`` (``differ``, ``open``, ``unverified``, ``always``, or null), and its
+    cost (``spent``). The entry ``debate`` is null until a debate has followed.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         closed = await close_round(state, run)
         agreed, answers = agreed_answer(closed["votes"]), [t for t in state["turns"] if t["step"] == "respond"]
         found = await asyncio.to_thread(verified_origins, answers, state["evidence"])
-        passed = agreed is not None and len(found) >= run.settings.min_verified
-        for names in dependent_readers(answers, run.settings) if passed else ():
+        trigger = run.settings.trigger
+        failing = why_not_passed(state["task"], agreed, found, run.settings)
+        for names in dependent_readers(answers, run.settings) if failing is None else ():
             run.record.warn("readers_alike", f"{', '.join(names)}: {SAME_MODEL_AND_EVIDENCE}")
-        reason: RoundReason = "agreed" if passed else "disputed" if agreed is None else "unverified"
+        ends: RoundReason = "agreed" if trigger in ("differ", "never") else "first_answers"
+        reason: RoundReason = "disputed" if failing == "differ" else failing or ends
         record = {
             "answers": {vote["agent"]: vote["answer"] for vote in closed["votes"]},
             "agreed": agreed,
             "origins": found if agreed is not None else [],
-            "passed": passed,
+            "passed": failing is None,
+            "fired": failing or ("always" if trigger == "always" else None),
             "spent": calls_and_tokens([*state["calls"], *run.record.calls]),
             # None until a debate has followed
             "debate": None,
         }
+        closed |= recorded_round(closed["rounds"], GATE, reason=reason, votes=closed["votes"])
+        return closed | {"metrics": {**state["metrics"], "gate": record}}
+
+    return Node(step, prompts=(EQUIVALENCE,))
+
+
+def quoting_answers(state: DebateState) -> list[Turn]:
+    """The answers of the gate's agents that have a verified quote.
+
+    Args:
+        state: the debate's state.
+    """
+    answers = answers_of(state["turns"])
+    return [turn for turn in answers if any(one["verified"] for one in turn.get("citations") or [])]
+
+
+def warrants_node() -> Node:
+    """Decides again about the debate, after the answers of the gate's agents were assessed.
+
+    Reads: task, turns, calls, metrics. The gate stays passed only if a checked quote of one of them bears the common
+    answer out; an assessment that failed bears nothing out. An answer that leaves the claim open needs no such quote,
+    nor does one on a task of reasoning. The gate's record gets ``warrants``, which counts what the quotes do for the
+    answer; if none bears it out, ``fired`` is ``unwarranted``.
+    """
+
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
+        gate, task = state["metrics"]["gate"], state["task"]
+        cited = [one for turn in answers_of(state["turns"]) for one in turn.get("citations") or [] if one["verified"]]
+        found = Counter(one["warrant"] or "unknown" for one in cited)
+        passed = is_open(task, gate["agreed"]) or is_reasoning_task(task) or found["entails"] > 0
+        fired = None if passed else "unwarranted"
+        spent = calls_and_tokens(state["calls"])
+        record = {**gate, "passed": passed, "fired": fired, "warrants": dict(found), "spent": spent}
+        reason: RoundReason = "agreed" if passed else "unwarranted"
+        return {"metrics": {**state["metrics"], "gate": record}, **recorded_round(0, GATE, reason=reason)}
+
+    return Node(step)
+
+
+def to_self_critique(state: DebateState, settings: GateSettings) -> list[Send]:
+    """Builds the `Send`s that make each of the gate's agents attack its own answer, from the same evidence.
+
+    Args:
+        state: the debate's state.
+        settings: settings with ``agents``.
+    """
+    known, own = Pieces(state["evidence"]), {turn["agent"]: turn for turn in answers_of(state["turns"])}
+    return [
+        send_turn(
+            "attack",
+            state,
+            speaker_declaration(agent),
+            new_turn(1, agent.name, phase=GATE),
+            own=own[agent.name],
+            evidence=[known[id] for id in own[agent.name]["evidence_ids"]],
+            retrieval=own[agent.name].get("retrieval"),
+        )
+        for agent in settings.agents
+    ]
+
+
+def self_critique_node() -> Node:
+    """Compares the answers of agents that attacked their own with their first ones, and decides about the debate again.
+
+    Reads: claim, task, turns, calls, metrics. The gate stays passed only if no answer changed; an unusable reply counts
+    as a change. The gate's record gets ``critique``, with the new ``answers`` and the agents that ``changed``; if one
+    did, ``fired`` is ``self_critique``.
+    """
+
+    async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
+        closed = await close_round(state, run)
+        now, before = answers_of(state["turns"]), answers_of(state["turns"], closed["rounds"] - 1)
+        changed, compared = await compare_with(state, run, before, now)
+        record = {
+            **state["metrics"]["gate"],
+            "passed": not changed,
+            "fired": "self_critique" if changed else None,
+            "critique": {"answers": {turn["agent"]: turn.get("answer") for turn in now}, "changed": changed},
+            "spent": calls_and_tokens([*state["calls"], *run.record.calls]),
+        }
+        reason: RoundReason = "changed" if changed else "unchanged"
+        closed["turns"] = [*closed["turns"], *compared]
         closed |= recorded_round(closed["rounds"], GATE, reason=reason, votes=closed["votes"])
         return closed | {"metrics": {**state["metrics"], "gate": record}}
 
@@ -131,7 +239,7 @@ def inner_input(state: DebateState) -> dict[str, Any]:
         asked["labels"] = {label: task["meanings"].get(label, "") for label in task["labels"]}
     elif TASKS[task["name"]].kind == "choice":
         asked["options"] = list(task["meanings"].values())
-    return asked | {key: task[key] for key in ("claim_date", "speaker") if key in task}
+    return asked | {key: value for key, value in task.items() if key in ORIGIN}
 
 
 def with_inner_settings(decision: Decision, own: Any) -> Decision:
@@ -161,7 +269,7 @@ def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         graph, settings = inner(run.settings)
         run.budget.release_held()
-        with inherit_evidence(state["evidence"]):
+        with inherit_evidence(state["evidence"], searches_so_far(state["turns"], state["evidence"])):
             document: dict[str, Any] = await graph.ainvoke(inner_input(state), context=settings)
         run.session.document = None  # the inner debate has set it at its end, but the outer debate continues
         record = {

@@ -105,9 +105,13 @@ def origin_instructions(state: DebaterState, settings: Any) -> Mapping[str, str]
     words = {"grounds": "the evidence in front of you", "reasons": EVIDENCE_REASONS.format(subject=task["subject"])}
     if task["kind"] == "short_answer":  # the task's own rules say how to write an open answer
         return words | {"untold": "- Leave open what this evidence leaves open. Do not guess."}
-    label = unsettled_label(task)
-    rule = f"`answer` is {label}" if label else f"`answer` is, in these very words: {ABSTENTION}"
+    rule = answer_is(unsettled_label(task))
     return words | {"untold": f"- If this evidence does not tell the answer, {rule}. Do not guess."}
+
+
+def answer_is(label: str | None) -> str:
+    """The part of a rule of a prompt that demands a label or, without one, an abstention."""
+    return f"`answer` is {label}" if label else f"`answer` is, in these very words: {ABSTENTION}"
 
 
 def is_decisive(task: Task, vote: Vote) -> bool:
@@ -118,14 +122,19 @@ def is_decisive(task: Task, vote: Vote) -> bool:
 def weighted_votes(task: Task, votes: Sequence[Vote], groups: Sequence[OriginGroup]) -> list[Vote]:
     """The votes of origins; the weight of each is the reciprocal of the best rank of its origin."""
     ranks = {number: origin["rank"] for number, origin in enumerate(groups, 1)}
-    some_decisive = any(is_decisive(task, vote) for vote in votes)
-    # An origin that leaves the claim open contradicts no other, so its vote only counts if all leave it open.
     return [
-        {**vote, "weight": 1 / ranks.get(vote.get("number", 0), 1)}
-        if vote["group"] is not None and (is_decisive(task, vote) or not some_decisive)
-        else {**vote, "group": None}
-        for vote in votes
+        vote if vote["group"] is None else {**vote, "weight": 1 / ranks.get(vote.get("number", 0), 1)}
+        for vote in decisive_votes(task, votes)
     ]
+
+
+def decisive_votes(task: Task, votes: Sequence[Vote]) -> list[Vote]:
+    """The votes of readers of different texts: one that leaves the claim open only counts if all leave it open.
+
+    Such a reader contradicts no other. A vote that does not count has no group.
+    """
+    some = any(is_decisive(task, vote) for vote in votes)
+    return [vote if is_decisive(task, vote) or not some else {**vote, "group": None} for vote in votes]
 
 
 def decide_by_origins_node() -> Node:

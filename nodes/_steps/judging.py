@@ -13,6 +13,7 @@ from moot.nodes._runtime.ceilings import Decision, rounds_or_budget, stopped_by_
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.turns import Citation, Known, Said, Started, tells
+from moot.nodes._steps.assess import tell_assessment
 from moot.nodes._steps.compare import common_outcome
 from moot.nodes._steps.responding import quote_check, tell_answer, with_answer, without_unshown_evidence
 from moot.nodes._texts.answers import ABSTENTION
@@ -48,7 +49,8 @@ class Judgement(Started):
 @tells(Judgement, late=True)
 def tell_judgement(turn: Turn, known: Known) -> Iterator[Said]:
     """The judge's answer."""
-    return tell_answer(turn, "decides", "decision")
+    yield from tell_answer(turn, "decides", "decision")
+    yield from tell_assessment(turn)
 
 
 async def judge(
@@ -106,7 +108,8 @@ def judge_node(prompt: str = PROMPT) -> Node:
     answers from the claim and the evidence.
 
     Args:
-        prompt: the prompt's name.
+        prompt: the name of one of moot's prompts; the default serves every debate whose turns are answers with reasons.
+            Its text is a setting of the debate, `judge_prompt`, so another text needs no other name.
     """
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:

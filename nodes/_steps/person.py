@@ -23,6 +23,7 @@ from moot.nodes._runtime.trace import graph_run
 from moot.nodes._runtime.tracing import set_prices
 from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells
 from moot.nodes._steps.person_replies import PersonEvidence, PersonReply, check_person_reply
+from moot.nodes._texts.plans import plan_of
 from moot.nodes._texts.verdict import verdict_turns
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence
@@ -108,7 +109,7 @@ def check_resumable(settings: Any) -> None:
     )
 
 
-def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
+def human_review_node(moment: Moment, *, phase: str | None = None, of_plan: bool = False) -> Node:
     """Lets a person review the next step, if the setting ``ask_person`` names the moment.
 
     The interrupt's value is ``{"kind", "about", "proposed"}``: the moment, the question to the person, and the
@@ -132,6 +133,7 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
     Args:
         moment: the moment of the review.
         phase: the trial's phase, if the state does not have it.
+        of_plan: whether the queries are those of a plan; then the node does nothing if there is no plan.
     """
     _, propose, apply = MOMENTS[moment]
 
@@ -150,6 +152,8 @@ def human_review_node(moment: Moment, *, phase: str | None = None) -> Node:
         return {"turns": [*turns, turn | fields | {"about": about}]} | ({"evidence": evidence} if evidence else {})
 
     def idle(state: State, settings: Any) -> bool:
+        if of_plan and plan_of(state["turns"]) is None:
+            return True
         return not waits_for_person(settings, moment) and not (moment == "evidence" and strike_again_update(state))
 
     return Node(step, moment=moment, idle=idle)
@@ -216,14 +220,25 @@ def strike_again_update(state: State) -> dict[str, Any]:
 
 
 def _propose_queries(state: State, struck: set[str]) -> dict[str, Any]:
-    """Proposes a debater's query, or the two queries of a trial's negotiation."""
+    """Proposes a debater's query or queries, those of a plan, or the two queries of a trial's negotiation."""
     turn = _query_turn(state)
+    if several := turn.get("queries"):
+        return {"queries": dict(zip(_numbered_names(turn), several, strict=True))}
     names = {"query": turn["agent"]} if turn["step"] != "stance_queries" else STANCES
     return {"queries": {name: turn[field] for field, name in names.items() if turn.get(field) is not None}}
 
 
+def _numbered_names(turn: Turn) -> list[str]:
+    """A name for each of a turn's several queries."""
+    return [f"{turn['agent']}-{number}" for number, _ in enumerate(turn["queries"], 1)]
+
+
 def _apply_queries(state: State, reply: PersonReply, proposed: Mapping[str, Any]) -> Written:
     turn, queries = _query_turn(state), reply.model_dump()["queries"]
+    if turn.get("queries"):
+        several = [queries.get(name, old) for name, old in zip(_numbered_names(turn), turn["queries"], strict=True)]
+        changed = {"queries": several} | ({} if turn["step"] == "plan" else {"query": several[0]})
+        return {"proposed": dict(proposed), "queries": queries}, {"turns": [{**turn, **changed}] if queries else []}
     fields = {name: field for field, name in STANCES.items()} if turn["step"] == "stance_queries" else {}
     changed = {fields.get(name, "query"): query for name, query in queries.items()}
     return {"proposed": dict(proposed), "queries": queries}, {"turns": [{**turn, **changed}] if changed else []}
@@ -236,7 +251,7 @@ STANCES = {"supporting_query": "plaintiff", "challenging_query": "defense"}
 def _query_turn(state: State) -> Turn:
     """The turn that contains the next queries."""
     turns = state["turns"]
-    return next((turn for turn in turns if turn["step"] == "stance_queries"), turns[0])
+    return next((turn for turn in turns if turn["step"] in ("stance_queries", "plan")), turns[0])
 
 
 def _propose_premises(state: State, struck: set[str]) -> dict[str, Any]:

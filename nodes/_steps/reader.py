@@ -8,6 +8,7 @@ from typing import Any, Literal, NotRequired
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import ErrorRecord
+from moot.nodes._models.reply_limits import LONG_REPLY_TOKENS
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Call, Turn, Warned
 from moot.nodes._runtime.ceilings import open_budget
@@ -15,6 +16,7 @@ from moot.nodes._runtime.node import Node, NodeContext, choose_model
 from moot.nodes._runtime.settings import REPORTER
 from moot.nodes._runtime.state import CheckedQuote, ReaderSummary
 from moot.nodes._steps.compare import answers_of
+from moot.nodes._texts.plans import queries_of
 from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.show import show_claim, show_evidence
 from moot.nodes._texts.task import full_answer
@@ -52,6 +54,7 @@ class QuoteStance(Reply):
 class ReaderReply(Reply):
     """A summary of a debate for readers."""
 
+    most_tokens = LONG_REPLY_TOKENS
     sentences: list[Sentence]
     stances: list[QuoteStance]
     not_found: list[Text]
@@ -105,7 +108,7 @@ def placeholder_values(document: Mapping[str, Any], quotes: Sequence[CheckedQuot
         as_data("quote", pieces[q["evidence_id"]]["text"][q["start"] : q["end"]], number=str(n), of=q["evidence_id"])
         for n, q in enumerate(quotes, 1)
     )
-    queries = dict.fromkeys(clean(turn["query"] or "") for turn in document["turns"] if turn.get("query"))
+    queries = dict.fromkeys(clean(query) for turn in document["turns"] for query in queries_of(turn))
     reasons = turns_by_reason(dict(document))
     verdict = document["answer"] or document["raw_verdict"]
     others = dict.fromkeys(

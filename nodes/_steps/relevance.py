@@ -13,9 +13,10 @@ from typing import Annotated, Any, Literal
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import MootError
 from moot.nodes._models.speaker import Speaker, as_speaker
+from moot.nodes._records.entries import Task
 from moot.nodes._runtime.ceilings import in_time
 from moot.nodes._runtime.node import Node, NodeContext
-from moot.nodes._runtime.settings import Settings
+from moot.nodes._runtime.settings import Settings, by_preset
 from moot.nodes._runtime.state import ScoreState
 from moot.nodes._steps.score import (
     closeness,
@@ -25,12 +26,19 @@ from moot.nodes._steps.score import (
     written_answer,
 )
 from moot.nodes._texts.replies import Reply, Text
+from moot.nodes._texts.show import show_origin
 from moot.nodes._texts.task import is_question
 from moot.prompts import as_data
 from moot.retrievers._encoders import Encoder
 from pydantic import Field, WithJsonSchema, create_model, model_validator
 
 PROMPT = "scoring/questions"
+ORIGIN_RULE = (
+    "\n- The answer is about something that was said: below is who said it, or when. Put back the words of that "
+    'speaker at that time: "we" for those for whom the speaker speaks, "here" for their country, "last year" for the '
+    "year before."
+)
+"""The line of the prompt for a claim whose speaker or date is known: the claim's own words are compared."""
 
 
 class QuestionsReply(Reply):
@@ -81,6 +89,7 @@ async def answer_relevance(
     n: int = 3,
     *,
     claim_form: ClaimForm = "question",
+    task: Task | None = None,
 ) -> AnswerRelevance:
     """How directly an answer addresses the claim. In one call, a model writes questions that the answer would fit.
 
@@ -93,6 +102,7 @@ async def answer_relevance(
         encoder: the text encoder.
         n: the number of questions, at least 1.
         claim_form: ``question`` makes the claim a question, if necessary; ``as_given`` keeps it, as in Tool-MAD III.
+        task: the claim's task. If it has the claim's speaker and date, the model is told them.
 
     Returns:
         ``score``, from -1 to 1; the ``questions``; and ``noncommittal``: whether the answer is evasive, None if the
@@ -102,7 +112,10 @@ async def answer_relevance(
         UserError, WorldError, ReplyError: the call or the encoder failed, or no reply could be used.
     """
     speaker = as_speaker(model, "scorer")
-    values = {"answer": as_data("answer", answer), "count": str(n)}
+    origin = show_origin(task) if task else ""
+    shown = "\n".join(filter(None, (as_data("answer", answer), origin)))
+    values = {"answer": shown, "count": str(n)}
+    values["origin_rule"] = ORIGIN_RULE.format(subject=task["subject"]) if task and origin else ""
     reply = await speaker.ask(PROMPT, values, questions_reply(n))
     compared = claim_to_compare(claim, claim_form)
     near = await in_time(closeness(compared, reply.questions, encoder), "text encoder")
@@ -113,10 +126,11 @@ class RelevanceSettings(Settings):
     """Settings of `answer_relevance_node`."""
 
     questions: int = Field(
-        default=3, ge=1, le=10, description="Number of questions over which answer relevance is averaged (n)."
+        default=3, ge=1, le=10, description="Number of questions over which answer relevance is averaged."
     )
-    claim_form: ClaimForm = Field(
-        default="question",
+    claim_form: ClaimForm = by_preset(
+        paper="as_given",
+        practical="question",
         description="The text to compare with. question: the claim as a question, if necessary in the form "
         '"Is it true that ...?"; as_given: the claim unchanged, exactly as in the paper.',
     )
@@ -139,7 +153,8 @@ def answer_relevance_node() -> Node:
         form: ClaimForm = "as_given" if state["task"]["subject"] == "question" else run.settings.claim_form
         try:
             speaker, encoder = await run.speaker("scorer"), await run.encoder()
-            found = await answer_relevance(claim, answer, speaker, encoder, run.settings.questions, claim_form=form)
+            n = run.settings.questions
+            found = await answer_relevance(claim, answer, speaker, encoder, n, claim_form=form, task=state["task"])
         except MootError as error:
             return failed_score_update(turn, "answer_relevance", error, run)
         details = {"questions": found.questions, "noncommittal": found.noncommittal}

@@ -15,11 +15,13 @@ from moot.nodes._runtime.ceilings import Decision
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._runtime.turns import Citation, Known, Said, Search, outcome_of, tells
+from moot.nodes._steps.assess import tell_assessment
 from moot.nodes._steps.query import tell_query
 from moot.nodes._steps.retrieving import tell_search
 from moot.nodes._steps.score import tell_scores
 from moot.nodes._steps.select import SelectionFields, tell_selection
 from moot.nodes._texts.answers import ABSTENTION
+from moot.nodes._texts.plans import show_plan
 from moot.nodes._texts.quotes import check_citations, citation_warnings, missing_quote_fault
 from moot.nodes._texts.replies import AnswerReply, answer_reply
 from moot.nodes._texts.show import (
@@ -33,7 +35,16 @@ from moot.nodes._texts.show import (
     show_persona,
     shown_ids,
 )
-from moot.nodes._texts.task import wording
+from moot.nodes._texts.task import (
+    FROM_NEW_EVIDENCE,
+    FROM_OTHERS,
+    FROM_OWN_EVIDENCE,
+    FROM_SHARED_EVIDENCE,
+    FROM_SHOWN_PASSAGES,
+    HEED,
+    SHOWN_PASSAGES,
+    wording,
+)
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence, given_evidence
 
@@ -43,10 +54,16 @@ SINGLE_PROMPT = "rag/answer"
 
 
 class AnswerBegun(SelectionFields):
-    """A pending answer."""
+    """A pending answer.
+
+    ``queries`` are the texts that were searched for, if there were several; ``query`` is the first. ``quoted_by`` has
+    the passages that the agent is shown because answers of the last round quote them, each with those who did.
+    """
 
     step: Literal["respond"]
     retrieval: NotRequired[Search]
+    queries: NotRequired[list[str]]
+    quoted_by: NotRequired[dict[str, list[str]]]
     thought: NotRequired[str]
 
 
@@ -69,6 +86,7 @@ def tell_turn(turn: Turn, known: Known) -> Iterator[Said]:
     yield from tell_selection(turn, known)
     yield from tell_answer(turn, "answers" if turn["step"] == "respond" else turn["step"])
     yield from tell_scores(turn, known)
+    yield from tell_assessment(turn)
 
 
 def tell_thought(turn: Turn) -> Iterator[Said]:
@@ -105,6 +123,8 @@ async def respond(
     direct: bool = False,
     persona: str | None = None,
     confidence: bool = False,
+    plan: Turn | None = None,
+    quoted_by: Mapping[str, Sequence[str]] | None = None,
     nothing: str = NOTHING,
     more: Mapping[str, str] | None = None,
     prompt: str = PROMPT,
@@ -125,6 +145,8 @@ async def respond(
         direct: whether the answer is written before its reasons.
         persona: the debater's persona.
         confidence: whether the reply has a confidence, from 0 to 1.
+        plan: the turn with the plan of the first search; None if there is none.
+        quoted_by: for passages in ``evidence`` from which debaters quoted in the last round, the debaters' names.
         nothing: the text in the prompt if there is no evidence; not used if ``known``.
         more: values of further placeholders of the prompt.
         prompt: the prompt's name.
@@ -140,12 +162,18 @@ async def respond(
     values = wording(task, given=bool(given_evidence(evidence)), known=known) | {
         "name": speaker.role,
         "claim": show_claim(claim, task),
-        "evidence": show_evidence(evidence, NOT_LOOKED_FOR if known else nothing),
+        "plan": show_plan(plan, task["subject"]),
+        "evidence": show_evidence(evidence, NOT_LOOKED_FOR if known else nothing, partial(quoting, by=quoted_by or {})),
         "given": show_given(evidence),
         "opponents": show_opponents(opponents),
         "own": show_own_answer(own),
+        "heed": HEED if opponents else "",
+        "others": rule_for_changes(opponents, own, known=known, passages=bool(quoted_by)),
+        "shared": FROM_SHARED_EVIDENCE if opponents else "",
+        "conformity": "",
         "persona": show_persona(persona),
         "confidence": CONFIDENCE_LINE if confidence else "",
+        "demonstrations": "",
         **(more or {}),
     }
     shown = shown_ids(evidence, [*opponents, *([own] if own else [])])
@@ -153,6 +181,25 @@ async def respond(
     may_abstain = ABSTENTION in speaker.filled(prompt, values)[0]
     kind = answer_reply(task, direct=direct, confidence=confidence, may_abstain=may_abstain)
     return await speaker.ask(prompt, values, kind, sorted(shown), check)
+
+
+def rule_for_changes(opponents: Sequence[Turn], own: Turn | None, *, known: bool, passages: bool) -> str:
+    """The rule for changing an answer; empty for a debater that reads no answer of others.
+
+    ``passages``: the evidence holds passages that debaters quoted.
+    """
+    if not opponents:
+        return ""
+    if known:
+        return FROM_OTHERS
+    if not own:
+        return f"{FROM_NEW_EVIDENCE}\n{SHOWN_PASSAGES}" if passages else FROM_NEW_EVIDENCE
+    return FROM_SHOWN_PASSAGES if passages else FROM_OWN_EVIDENCE
+
+
+def quoting(piece: Evidence, by: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Who quoted a passage in the last round, as an attribute of its tag."""
+    return {"quoted_by": ", ".join(by[piece["id"]])} if piece["id"] in by else {}
 
 
 CONFIDENCE_LINE = "- In `confidence`, say how likely your answer is to be right, from 0 to 1."
@@ -181,7 +228,7 @@ def respond_node(
 ) -> Node:
     """Writes the debater's answer into its turn.
 
-    Reads: claim, task, debater, opponents, turns and, if present, evidence, own, cited, pool, retrieval, steps.
+    Reads: claim, task, debater, opponents, turns and, if present, evidence, own, cited, pool, retrieval, steps, plan.
 
     After an unusable reply, or if a ceiling prevented the call, the answer is null, and ``outcome`` says why.
 
@@ -214,6 +261,8 @@ def respond_node(
                 direct=direct,
                 persona=state["debater"].get("persona"),
                 confidence=confidence,
+                plan=state.get("plan"),
+                quoted_by=turn.get("quoted_by"),
                 nothing=no_evidence_reason(state),
                 more=more(state, run.settings) if more else None,
                 prompt=then if then and (opponents or own) else prompt,

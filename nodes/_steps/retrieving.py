@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from langchain_core.language_models import BaseChatModel
 from moot.core.errors import BudgetExhausted, MootError, ReplyError, WorldError
@@ -16,11 +16,12 @@ from moot.nodes._models.parallel import all_at_once
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Reading, Task, Turn
 from moot.nodes._runtime.ceilings import in_time
-from moot.nodes._runtime.node import Node, NodeContext
+from moot.nodes._runtime.node import Node, NodeContext, sites_of
 from moot.nodes._runtime.settings import EvidenceSettings
 from moot.nodes._runtime.state import DebaterState
-from moot.nodes._runtime.trace import traced_retriever
+from moot.nodes._runtime.trace import TracedRetriever
 from moot.nodes._runtime.turns import Known, Said, Search, Started, numbered, on_page, tells
+from moot.nodes._steps.pages import marked, page_of, read_claim_page, read_found, warn_of_unread
 from moot.nodes._steps.stand_ins import fallback_warnings
 from moot.nodes._texts.outage import every_search_failed, outage_error
 from moot.nodes._texts.replies import Reply, SummaryReply, Text
@@ -30,10 +31,13 @@ from moot.prompts import as_data
 from moot.retrievers import Evidence, Retriever
 from moot.retrievers._evidence import clean, evidence_id
 from moot.retrievers._excerpts import beginning, count_tokens, excerpt, is_short
-from moot.retrievers._gather import ask_all, search_all
+from moot.retrievers._gather import ask_all, fuse_by_rank, search_all
 from moot.retrievers._normalise import Rules, last_day
 from moot.retrievers._origins import best_results, origins
-from moot.retrievers._search import SCHOLARLY, resolve
+from moot.retrievers._pages import with_passages
+from moot.retrievers._retractions import doi_of, with_notices, with_titles
+from moot.retrievers._search import PAID, SCHOLARLY, resolve
+from moot.retrievers._sites import ALL_SITES, part_claim_page, sift
 from moot.retrievers._summariser import open_summariser
 from pydantic import Field
 
@@ -56,6 +60,7 @@ class SharedRetrieval(Started):
 
     step: Literal["retrieve"]
     retrieval: Search
+    queries: NotRequired[list[str]]
 
 
 @tells(SharedRetrieval, headed=False)
@@ -63,12 +68,16 @@ def tell_search(turn: Turn, known: Known) -> Iterator[Said]:
     """The results of a turn's search. Debaters that select from shared results name them by their numbers."""
     if "retrieval" not in turn:
         return
-    verb = numbered("finds", turn)
+    verb, quoted = numbered("finds", turn), turn.get("quoted_by") or {}
     is_pool = turn["step"] == "retrieve" and getattr(known.settings, "selection", False)
     for number, id in enumerate((id for id in turn["evidence_ids"] if id in known.pieces), 1):
         piece = known.pieces[id]
         text = f"{piece['title']} ({piece['source']}{on_page(piece)}) [{id}]"
-        yield Said("retrieval", verb, f"{number}. {text}" if is_pool else text, piece=id)
+        if id in quoted:
+            who = ["itself" if name == turn["agent"] else name for name in quoted[id]]
+            yield Said("passages", "reads", f"{text}, quoted by {' and '.join(who)}", piece=id)
+        else:
+            yield Said("retrieval", verb, f"{number}. {text}" if is_pool else text, piece=id)
     yield from tell_empty_search(turn, known, verb)
 
 
@@ -102,7 +111,7 @@ async def retrieve(
         UserError, WorldError: a source is misconfigured, or a source failed and no source found anything.
     """
     sources = [retriever] if not isinstance(retriever, Sequence) else retriever
-    finding = await search_all([(traced_retriever(source), query) for source in sources], Rules(k))
+    finding = await search_all([(TracedRetriever(source), query) for source in sources], Rules(k))
     if finding.failures and not finding.evidence:
         raise next(iter(finding.failures.values()))
     return mark_search(finding.evidence, agent, round)
@@ -135,14 +144,17 @@ def retrieve_node(*, required: bool = False) -> Node:
 
     Reads: claim, task, debater, turns and, if present, found.
 
-    All of the speaker's sources are searched in parallel. The next unused fallback replaces each failed source, with a
+    All of the speaker's sources are searched in parallel. If the turn has several ``queries``, each source is searched
+    for all of them, and `fuse_by_rank` makes one list of its results; a source in `ONE_SEARCH` is searched once, for
+    the first two queries as one text. The next unused fallback replaces each failed source, with a
     warning. The turn's ``retrieval`` is ``ok`` if evidence was found, ``failed`` if none was found and a source failed
     (even if its fallback did not fail), else ``empty``.
 
     If more than a share (``max_origin_share``) of the results are near-duplicates of one another, other results are
     preferred (`best_results`), with a warning. Other searches do not change what a search shows. Of a text that is
     too long, only the beginning and the sentences nearest to the query are shown, with a warning. If
-    ``published_before`` is set, there is also a warning about pieces without a date.
+    ``published_before`` is set, there is also a warning about pieces without a date. Retracted works are marked, with
+    a warning.
 
     A scholarly source is searched by keywords that the speaker's model writes. Without keywords, the query itself is
     searched, with a warning. The abstracts are summarised as the setting ``source_summaries`` says. A model reads the
@@ -157,12 +169,21 @@ def retrieve_node(*, required: bool = False) -> Node:
     async def step(state: DebaterState, run: NodeContext) -> dict[str, Any]:
         debater, turn = state["debater"], state["turns"][0]
         query = turn.get("query") or state["claim"]
+        queries = turn.get("queries") or [query]
         retrieved = datetime.now(UTC)
-        results, readings = await ask_with_fallbacks(state, query, run)
-        lists = [result for result in results if not isinstance(result, MootError)]
-        rules, size = rules_of(run.settings, debater), sum(len(piece["text"]) for found in lists for piece in found)
+        results, readings = await ask_with_fallbacks(state, queries, run)
+        rules = rules_of(run.settings, debater, state["task"].get("appeared_at"))
+        found = [result for result in results if not isinstance(result, MootError)]
+        admitted = iter(await of_admitted_sites([pieces for by_query in found for pieces in by_query], run))
+        lists = [await fuse([next(admitted) for _ in by_query], rules, retrieved) for by_query in found]
+        claim_page = "" if run.settings.claim_page == "evidence" else state["task"].get("appeared_at", "")
+        lists = await read_found(lists, rules, retrieved, claim_page, run)
+        lists = await of_admitted_sites(lists, run)  # pages that were read may be elsewhere
+        lists = await without_claim_page(lists, claim_page, run)
+        size = sum(len(piece["text"]) for found in lists for piece in found)
         merge = partial(best_results, lists, rules, retrieved, run.settings.max_origin_share)
         pieces, displaced = merge() if size <= MOST_MERGED_WITHOUT_THREAD else await asyncio.to_thread(merge)
+        warn_of_unread(pieces, run)
         if displaced:
             run.record.warn("origin_share", share_warning(displaced, run.settings.max_origin_share))
         outcome = "ok" if pieces else "empty" if len(readings) == len(lists) else "failed"
@@ -175,19 +196,23 @@ def retrieve_node(*, required: bool = False) -> Node:
             asked = " and ".join(f"`{reading['retriever']}`" for reading in readings)
             day = run.settings.published_before
             dated = f" published before {day}" if day else ""
-            run.record.warn("empty_retrieval", f"{asked} found nothing{dated} for {query!r}.")
-        shortened = await all_at_once(shorten_piece(piece, query, run) for piece in pieces)
-        found = await all_at_once(summarise_abstract(state, piece, run) for piece in shortened)
-        for read, piece in zip(shortened, found, strict=True):
+            wanted = " and ".join(map(repr, queries))
+            run.record.warn("empty_retrieval", f"{asked} found nothing{dated} for {wanted}.")
+        pieces = await mark_retracted(pieces, run)
+        shortened = await all_at_once(shorten_piece(piece, state["claim"], " ".join(queries), run) for piece in pieces)
+        shown = await all_at_once(summarise_abstract(state, piece, run) for piece in shortened)
+        for read, piece in zip(shortened, shown, strict=True):
+            if page_of(read, run):  # long, as most pages are
+                continue
             if "shown" in piece or ("shown" in read and not is_short(read["text"], MOST_SUMMARISED_TOKENS)):
                 warning = _shortened_warning({**read, "id": piece["id"]}, run.settings.max_evidence_tokens)
                 run.record.warn("evidence_cut", warning, "evidence")
-        undated = [piece["id"] for piece in found if not last_day(piece.get("published") or "")]
+        undated = [piece["id"] for piece in shown if not last_day(piece.get("published") or "")]
         if undated and run.settings.published_before:
             run.record.warn("undated_evidence", f"The date of publication is unknown: {', '.join(undated)}.")
         return {
-            "turns": [{**turn, "query": query, "evidence_ids": [p["id"] for p in found], "retrieval": outcome}],
-            "evidence": mark_search(found, debater["name"], turn["round"], turn["phase"]),
+            "turns": [{**turn, "query": query, "evidence_ids": [p["id"] for p in shown], "retrieval": outcome}],
+            "evidence": mark_search(shown, debater["name"], turn["round"], turn["phase"]),
             "corpora": readings,
         }
 
@@ -205,8 +230,64 @@ def share_warning(displaced: Sequence[Evidence], share: float) -> str:
     )
 
 
-async def shorten_piece(piece: Evidence, query: str, run: NodeContext) -> Evidence:
-    """Reduces a long piece to its beginning and the sentences nearest to the query; a short one is unchanged."""
+async def of_admitted_sites(lists: list[list[Evidence]], run: NodeContext) -> list[list[Evidence]]:
+    """The results of sites that the settings admit, with the user's labels, and a warning about the others."""
+    sites, labels = sites_of(run.settings), run.settings.site_labels
+    if sites == ALL_SITES and not labels:
+        return lists
+    kept = await asyncio.to_thread(sift, lists, sites, labels)
+    if kept.left_out:
+        detail = f"Results that `sites_only` or `sites_never` leaves out: {_addresses(kept.left_out)}."
+        run.record.warn("sites_left_out", detail)
+    return kept.found
+
+
+async def without_claim_page(lists: list[list[Evidence]], page: str, run: NodeContext) -> list[list[Evidence]]:
+    """The results that are not from the claim's own page or site, with a warning; or all, as ``claim_page`` says."""
+    if not page:
+        return lists
+    addresses, text = await read_claim_page(page, run)
+    leave_out = run.settings.claim_page == "left_out"
+    kept = await asyncio.to_thread(part_claim_page, lists, addresses, text, leave_out=leave_out)
+    if kept.left_out:
+        run.record.warn(
+            "claim_page_left_out",
+            "Results from the page or the site on which the claim appeared, or copies of them, are no evidence: "
+            f"{_addresses(kept.left_out)}.",
+        )
+    return kept.found
+
+
+def _addresses(pieces: Iterable[Evidence]) -> str:
+    """The addresses of pieces, each once, the first ten."""
+    known = list(dict.fromkeys(piece.get("url", piece["source"]) for piece in pieces))
+    more = f" and {len(known) - 10} more" if len(known) > 10 else ""
+    return ", ".join(known[:10]) + more
+
+
+async def mark_retracted(pieces: Sequence[Evidence], run: NodeContext) -> list[Evidence]:
+    """Marks retracted works: by the source, their title or, with ``check_retractions``, Crossref; warns of them."""
+    pieces = with_titles(pieces)
+    dois = sorted({doi_of(piece) for piece in pieces if "retracted" not in piece} - {""})
+    marked = pieces
+    if dois and run.settings.check_retractions:
+        try:
+            found = await in_time(run.retraction_notices().search(" ".join(dois), len(dois)), "search")
+            marked = with_notices(pieces, {notice["source"]: notice["url"] for notice in found})
+        except MootError as error:
+            run.record.warn("retractions_unknown", f"{error.detail} Not checked: {', '.join(dois)}.")
+    if retracted := [f"{piece['id']} ({piece['retracted']})" for piece in marked if "retracted" in piece]:
+        run.record.warn(
+            "retracted_evidence", f"These works were retracted, so they carry no answer: {', '.join(retracted)}."
+        )
+    return marked
+
+
+async def shorten_piece(piece: Evidence, claim: str, query: str, run: NodeContext) -> Evidence:
+    """Reduces a long piece to its beginning and the sentences nearest to the query, a page to its nearest passages."""
+    if page := page_of(piece, run):
+        near = f"{claim} {query}"
+        return await asyncio.to_thread(with_passages, piece, page, near, run.settings.max_evidence_tokens)
     if "shown" not in piece:
         return piece
 
@@ -230,16 +311,23 @@ def _shortened_warning(piece: Evidence, most: int) -> str:
     )
 
 
-SourceResult = list[Evidence] | MootError
-"""The pieces that a source found, or its error."""
+SourceResult = list[list[Evidence]] | MootError
+"""The pieces that a source found, for each query a list, or its error."""
+
+
+async def fuse(by_query: list[list[Evidence]], rules: Rules, retrieved: datetime) -> list[Evidence]:
+    """The results of a source as one list (`fuse_by_rank`)."""
+    if len(by_query) == 1:
+        return by_query[0]
+    return await asyncio.to_thread(fuse_by_rank, by_query, rules, retrieved)
 
 
 async def ask_with_fallbacks(
-    state: DebaterState, query: str, run: NodeContext
+    state: DebaterState, queries: Sequence[str], run: NodeContext
 ) -> tuple[list[SourceResult], list[Reading]]:
     """The result for each of a speaker's sources, or for its fallback, and the log of all sources searched."""
-    debater, query_forms = state["debater"], QueryForms(state, query, run)
-    rules = rules_of(run.settings, debater)
+    debater, query_forms = state["debater"], QueryForms(state, queries, run)
+    rules = rules_of(run.settings, debater, state["task"].get("appeared_at"))
     names, corpus = sources_of(debater), run.settings.corpus
     asked, searched = list(names), {resolve(name, corpus) for name in names}
     spare = [name for name in debater.get("fallback", ()) if resolve(name, corpus) not in searched]
@@ -247,18 +335,21 @@ async def ask_with_fallbacks(
     readings: list[Reading] = []
     places = list(range(len(names)))
     while names:
-        queries = [(await run.retriever(name), await query_forms.for_source(name)) for name in names]
-        searches = {source.name: (traced_retriever(source, run.record), form) for source, form in queries}
-        by_source = dict(zip(searches, await ask_all_in_time(list(searches.values()), rules), strict=True))
+        sources = [
+            (await run.retriever(name, claim=state["claim"]), await query_forms.for_source(name)) for name in names
+        ]
+        searches = {source.name: (TracedRetriever(source, run.record), texts) for source, texts in sources}
+        by_source = dict(zip(searches, await ask_for_each(list(searches.values()), rules, run), strict=True))
         results = results or [[] for _ in names]
-        for place, name, (source, _) in zip(places, names, queries, strict=True):
+        for place, name, (source, _) in zip(places, names, sources, strict=True):
             results[place] = result = by_source[source.name]
             reading = reading_of(debater["name"], name, source)
             if isinstance(result, MootError):
                 run.record.warn("retrieval_failed", f"{source.name}: {result.detail}")
                 reading["failed"] = True
             else:
-                by_source[source.name] = []  # so that the results of a source with two names count once
+                results[place] = [marked(pieces, source, run.settings) for pieces in result]
+                by_source[source.name] = [[]]  # so that the results of a source with two names count once
                 for warning in fallback_warnings(asked[place], name, source.name, run.settings):
                     run.record.warn("stand_in", warning, "sources")
             readings.append(reading)
@@ -267,7 +358,29 @@ async def ask_with_fallbacks(
     return results, readings
 
 
-async def ask_all_in_time(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[SourceResult]:
+async def ask_for_each(
+    searches: Sequence[tuple[Retriever, Sequence[str]]], rules: Rules, run: NodeContext
+) -> list[SourceResult]:
+    """For each source, its results for each of its queries; its first error if all its searches failed.
+
+    If only some of its searches failed, there is a warning about each.
+    """
+    each = [(source, text) for source, texts in searches for text in texts]
+    answers = iter(await ask_all_in_time(each, rules))
+    results: list[SourceResult] = []
+    for source, texts in searches:
+        answered = [(text, next(answers)) for text in texts]
+        failed = [(text, answer) for text, answer in answered if isinstance(answer, MootError)]
+        if len(failed) == len(answered):
+            results.append(failed[0][1])
+            continue
+        for text, error in failed:
+            run.record.warn("retrieval_failed", f"{source.name}, for {text!r}: {error.detail}")
+        results.append([answer for _, answer in answered if not isinstance(answer, MootError)])
+    return results
+
+
+async def ask_all_in_time(queries: Sequence[tuple[Retriever, str]], rules: Rules) -> list[list[Evidence] | MootError]:
     """The same as `ask_all`, but if `max_seconds` is used up first, the result of every source is `BudgetExhausted`."""
     try:
         return await in_time(ask_all(queries, rules), "search")
@@ -281,10 +394,14 @@ def sources_of(debater: Mapping[str, Any]) -> list[str]:
     return [given] if isinstance(given, str) else list(given or ())
 
 
-def rules_of(settings: EvidenceSettings, debater: Mapping[str, Any]) -> Rules:
+def rules_of(settings: EvidenceSettings, debater: Mapping[str, Any], appeared_at: str | None = None) -> Rules:
     """The filters and limits of a debater's searches; the debater's own ``k`` overrides the setting."""
     return Rules(
-        debater.get("k", settings.k), settings.max_per_host, settings.published_before, settings.max_evidence_tokens
+        debater.get("k", settings.k),
+        settings.max_per_host,
+        settings.published_before,
+        settings.max_evidence_tokens,
+        are_sifted=sites_of(settings) != ALL_SITES or bool(appeared_at and settings.claim_page == "left_out"),
     )
 
 
@@ -299,22 +416,30 @@ def reading_of(agent: str, name: str, retriever: Retriever) -> Reading:
     }
 
 
+ONE_SEARCH = (*PAID, *SCHOLARLY)
+"""Sources that are searched once for several queries: the others would be paid for, or take a call for keywords."""
+
+
 @dataclass
 class QueryForms:
-    """A query in the form that each source needs; the model is asked for keywords at most once."""
+    """Queries in the form that each source needs; the model is asked for keywords at most once."""
 
     state: DebaterState
-    query: str
+    queries: Sequence[str]
     run: NodeContext
     keywords: str | None = None
 
-    async def for_source(self, name: str) -> str:
-        """The query; for a scholarly source, the keywords of the query."""
-        if resolve(name)[0] not in SCHOLARLY:
-            return self.query
+    async def for_source(self, name: str) -> list[str]:
+        """The queries; for a source in `ONE_SEARCH`, one text; for a scholarly source, its keywords."""
+        kind = resolve(name)[0]
+        if kind not in ONE_SEARCH:
+            return [*self.queries]
+        one_text = " ".join(self.queries[:2])
+        if kind not in SCHOLARLY:
+            return [one_text]
         if self.keywords is None:
-            self.keywords = await keywords_of(self.state, self.query, self.run)
-        return self.keywords
+            self.keywords = await keywords_of(self.state, one_text, self.run)
+        return [self.keywords]
 
 
 async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
@@ -330,7 +455,7 @@ async def keywords_of(state: DebaterState, query: str, run: NodeContext) -> str:
 async def summarise_abstract(state: DebaterState, piece: Evidence, run: NodeContext) -> Evidence:
     """Summarises a scholarly source's piece as `source_summaries` says; if that fails, it warns and keeps the piece."""
     summariser = run.settings.source_summaries
-    if summariser == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY:
+    if summariser == "none" or piece["retrievals"][0]["retriever"] not in SCHOLARLY or page_of(piece, run):
         return piece
     try:
         if summariser == "model":

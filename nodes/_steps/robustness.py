@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from moot.core.errors import MootError
 from moot.nodes._models.parallel import all_at_once
-from moot.nodes._models.speaker import Speaker, affects_only_call
+from moot.nodes._models.speaker import Speaker
 from moot.nodes._records.entries import Turn
 from moot.nodes._records.pieces import Pieces
 from moot.nodes._runtime.node import Node, NodeContext
@@ -19,9 +19,10 @@ from moot.nodes._runtime.state import DebateState
 from moot.nodes._steps.judging import judge
 from moot.nodes._steps.responding import SINGLE_PROMPT, respond
 from moot.nodes._texts.answers import same_answer
-from moot.nodes._texts.robustness_checks import Check, checks_of, robustness_result
+from moot.nodes._texts.plans import plan_of
+from moot.nodes._texts.robustness_checks import Check, Quoted, checks_of, robustness_result
 from moot.nodes._texts.show import show_remarks
-from moot.nodes._texts.verdict import verdict_citations
+from moot.nodes._texts.verdict import is_open, verdict_citations
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence
 from moot.retrievers._origins import origins
@@ -34,7 +35,8 @@ def robustness_node() -> Node:
     """Writes ``robustness``: on which evidence the verdict depends, if it is asked for and there is a verdict."""
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
-        judged = [t for t in state["turns"] if t["step"] == "judge" and "verdict" not in t]  # not a panel's judges
+        # Not a panel's judges, nor a moderator, whose prompt shows arguments in place of answers.
+        judged = [t for t in state["turns"] if t["step"] == "judge" and t["agent"] == "judge"]
         judge_turn = judged[-1] if judged else None
         evidence = decider_evidence(state, judge_turn)
         names = origins(evidence)
@@ -45,7 +47,7 @@ def robustness_node() -> Node:
         selected, most = checks[: run.settings.robustness_calls], run.settings.robustness_calls
         kind: Literal["judge", "answer"] = "judge" if judge_turn else "answer"
         before = Counter(run.budget.skipped), Counter(run.budget.cut)
-        # A failed call leaves only its check without an answer, unless its error affects all calls.
+        # A failed call leaves only its check without an answer.
         made = await all_at_once(repeat_decision(state, kind, check, evidence, names, run) for check in selected)
         # Calls that a ceiling prevented in the checks do not count as skipped calls of the debate.
         run.budget.skipped, run.budget.cut = before
@@ -67,16 +69,19 @@ def decider_evidence(state: DebateState, judge_turn: Turn | None) -> list[Eviden
     ]
 
 
-def quotes_by_origin(state: DebateState, names: dict[str, str]) -> dict[str, list[str]]:
+def quotes_by_origin(state: DebateState, names: dict[str, str]) -> dict[str, list[Quoted]]:
     """The verified quotes of all turns by origin; only from the pieces whose origins are in ``names`` (by id)."""
     texts = {piece["id"]: piece["text"] for piece in state["evidence"]}
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[Quoted]] = {}
     for turn in state["turns"]:
+        answer = turn.get("answer")
         for one in turn.get("citations") or []:
             if one["verified"] and one["evidence_id"] in names:
-                found.setdefault(names[one["evidence_id"]], []).append(
-                    texts[one["evidence_id"]][one["start"] : one["end"]]
-                )
+                text = texts[one["evidence_id"]][one["start"] : one["end"]]
+                bears = one.get("warrant")
+                says_it = answer is not None and not is_open(state["task"], answer) and bears != "neither"
+                quoted = Quoted(text, str(answer) if says_it else "", bears != "contradicts")
+                found.setdefault(names[one["evidence_id"]], []).append(quoted)
     return found
 
 
@@ -109,12 +114,9 @@ async def repeat_decision(
             scores = state.get("scores")
             reply = await judge(claim, task, turns, left, speaker, scores=scores, **options)
         else:
-            reply = await respond(
-                claim, task, left, await answering_speaker(state, run), prompt=SINGLE_PROMPT, **options
-            )
-    except MootError as error:
-        if not affects_only_call(error):
-            raise
+            options |= {"prompt": SINGLE_PROMPT, "plan": plan_of(state["turns"])}
+            reply = await respond(claim, task, left, await answering_speaker(state, run), **options)
+    except MootError as error:  # whatever it is: the debate has its verdict
         run.record.warn("check_failed", error.detail)
         return {**made, "outcome": getattr(error, "kind", "failed")}
     verdict = state["answer"] if state["answer"] is not None else state["raw_verdict"]

@@ -58,19 +58,28 @@ def average(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
+def faithfulness_score(supported: Sequence[bool]) -> float | None:
+    """The share of statements that the evidence supports (Tool-MAD III; RAGAS); None without statements."""
+    return sum(supported) / len(supported) if supported else None
+
+
 METRICS = ("faithfulness", "answer_relevance", "consistency")
 """The scores of answers that are averaged over a debate. An answer may lack some of them."""
 
 
 def tell_scores(turn: Turn, known: Known) -> Iterator[Said]:
     """The scores of an answer, once all of them are known."""
-    given = [metric for metric in METRICS if metric in (turn.get("scores") or {})]
+    scores = turn.get("scores") or {}
+    # Without a threshold, an assessment is told with its quotes (`tell_assessment`), and its failure by a warning.
+    gated = hasattr(known.settings, "faithfulness_threshold")
+    failed = scores.get("faithfulness") is None
+    own = {"faithfulness"} if not gated and ("reasons" in scores or failed) else set()
+    given = [metric for metric in METRICS if metric in scores and metric not in own]
     least = {metric: getattr(known.settings, f"{metric}_threshold", None) for metric in METRICS}
     awaited = sum(hasattr(known.settings, f"{metric}_threshold") for metric in METRICS)
     if not given or (len(given) < awaited and "consistency" not in given):
         return
-    grounded = needs_evidence(turn, known.settings, known.task)
-    scores = turn["scores"]
+    grounded = gated and needs_evidence(turn, known.settings, known.task)
     text = "; ".join(_score_in_words(metric, scores[metric], least[metric], grounded) for metric in given)
     held = {"faithfulness": tuple(scores.get("supported") or ())}
     found = tuple(Score(metric, scores[metric], least[metric], held.get(metric, ())) for metric in given)
@@ -122,7 +131,7 @@ def written_answer(task: Task, turn: Turn) -> str:
 
 def score_update(turn: Turn, scores: dict[str, Any]) -> dict[str, Any]:
     """The state update that adds scores to a turn."""
-    key = {name: turn[name] for name in ("round", "phase", "agent", "step")}
+    key = {name: turn[name] for name in ("round", "phase", "agent", "step", "number") if name in turn}
     return {"turns": [{**key, "scores": scores}]}
 
 
@@ -136,9 +145,14 @@ def missing_score_update(turn: Turn, score: str, run: NodeContext) -> dict[str, 
     return score_update(turn, {score: None})
 
 
-def failed_score_update(turn: Turn, score: str, error: MootError, run: NodeContext) -> dict[str, Any]:
-    """The update for a score that could not be computed: null, with a warning, unless the error affects all calls."""
-    if not affects_only_call(error):
+def failed_score_update(
+    turn: Turn, score: str, error: MootError, run: NodeContext, *, decided: bool = False
+) -> dict[str, Any]:
+    """The update for a score that could not be computed: null, with a warning.
+
+    An error that affects all calls is raised, unless the debate is ``decided``: its verdict must not be lost.
+    """
+    if not decided and not affects_only_call(error):
         raise error
     run.record.warn("score_missing", f"{score}: {error.detail}")
     return score_update(turn, {score: None})

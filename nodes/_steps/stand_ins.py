@@ -11,7 +11,7 @@ from moot.nodes._runtime.node import NodeContext
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._texts.outage import reasons_to_replace
 from moot.retrievers._normalise import WEB_SEARCHES
-from moot.retrievers._search import STAND_IN, resolve
+from moot.retrievers._search import NO_WEB_SEARCH, SET_UP_WEB_SEARCH, STAND_IN, resolve
 
 
 async def check_stand_in(sources: Sequence[str], claim: str, run: NodeContext) -> None:
@@ -21,7 +21,7 @@ async def check_stand_in(sources: Sequence[str], claim: str, run: NodeContext) -
     if not replaced or any(resolve(name, corpus)[0] != STAND_IN for name in sources):
         return
     try:
-        await in_time((await run.retriever(STAND_IN)).search(claim, 1), "search")
+        await in_time((await run.retriever(STAND_IN, claim=claim)).search(claim, 1), "search")
     except MootError as error:
         is_outage = not isinstance(error, UserError | BudgetExhausted)
         raise WorldError(
@@ -38,8 +38,7 @@ def fallback_warnings(requested: str, tried: str, used: str, settings: Settings)
     if tried != requested:
         warnings.append(f"`{requested}` could not be searched; its fallback `{tried}` was read in its place ({used}).")
     if tried == "web" and used not in WEB_SEARCHES:
-        keys = "neither TAVILY_API_KEY nor SERPER_API_KEY is set"
-        warnings.append(f"`web` was asked for; {used} was read in its place, as {keys}.")
+        warnings.append(f"`web` was asked for; {used} was read in its place, as {NO_WEB_SEARCH}. {SET_UP_WEB_SEARCH}")
     elif resolve(tried, settings.corpus)[0] == STAND_IN != tried:
         warnings.append(
             f"`{tried}` was asked for without a corpus; {used} was read in its place. Name a corpus (`corpus`), or "

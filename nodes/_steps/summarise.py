@@ -79,7 +79,8 @@ async def sum_up(
 def summarise_node(prompt: str = PROMPT) -> Node:
     """Ends the debate with an answer that the role ``summariser`` makes from the last round's answers.
 
-    Reads: claim, task, turns, rounds, votes. If no debater gave an answer, the debate fails. But if a ceiling kept at
+    Reads: claim, task, turns, rounds, votes. If all answers are the same, the summariser is not called, unless a person
+    made a remark, which it answers. If no debater gave an answer, the debate fails. But if a ceiling kept at
     least one debater from answering, the summariser answers from the claim alone. The debate also fails if the
     summariser's call fails, or if its reply is unusable or has an answer that no debater gave.
 
@@ -95,14 +96,18 @@ def summarise_node(prompt: str = PROMPT) -> Node:
                 "Try another model, or another value of `structured_output`.",
                 common_outcome(answers),
             )
-        speaker = await run.speaker_of({"name": "summariser", "told": show_remarks(state["turns"])})
+        told, given = show_remarks(state["turns"]), {turn["answer"] for turn in answers} - {None}
+        reason = "consensus" if all_agreed(state) else rounds_or_budget(state, run.settings)
+        if len(given) == 1 and not told:  # the summariser could not say anything else
+            return {"answer": (answer := given.pop()), "raw_verdict": answer, "stop_reason": reason}
+        speaker = await run.speaker_of({"name": "summariser", "told": told})
         reply = await sum_up(state["claim"], state["task"], answers, speaker, prompt)
         turn = new_turn(state["rounds"], "summariser", "summarise")
         return {
             "turns": [{**turn, "answer": reply.answer, "rationale": reply.rationale, "outcome": "ok"}],
             "answer": reply.answer,
             "raw_verdict": reply.answer,
-            "stop_reason": "consensus" if all_agreed(state) else rounds_or_budget(state, run.settings),
+            "stop_reason": reason,
         }
 
     return Node(step, prompts=(prompt,), decides=lambda settings: {"summariser": Decision(prompt, final_reply)})

@@ -62,6 +62,19 @@ def consensus_or_rounds(state: DebateState, settings: Any) -> StopReason:
     return "consensus" if agreed else rounds_or_budget(state, settings)
 
 
+def no_answer_error(state: DebateState) -> WorldError | ReplyError:
+    """The error of a debate that ends without a usable answer to count."""
+    answers = answers_of(state["turns"])
+    if {turn.get("outcome") for turn in answers} == {BUDGET_EXHAUSTED}:
+        return WorldError("A ceiling was reached before any agent answered. Raise it.", kind=BUDGET_EXHAUSTED)
+    outcome = common_outcome(answers)
+    last = next((call["detail"] for call in reversed(state.get("calls", [])) if call.get("detail")), "")
+    said = f" (the last reply: {last.rstrip('.')})" if last else ""
+    advice = "raise `max_tokens`" if outcome == "cut" else "another value of `structured_output`"
+    advice = f"Try another model, or {advice}."
+    return ReplyError(f"No agent gave a usable answer, so there is nothing to count{said}. {advice}", outcome)
+
+
 def vote_node(
     reason: StopReason | Callable[[DebateState, Any], StopReason],
     weigh: Callable[[Vote, Any], float | None] = lambda vote, settings: None,
@@ -89,15 +102,7 @@ def vote_node(
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         votes = state["votes"]
         if all(vote["group"] is None for vote in votes):
-            answers = answers_of(state["turns"])
-            if {turn.get("outcome") for turn in answers} == {BUDGET_EXHAUSTED}:
-                raise WorldError("A ceiling was reached before any agent answered. Raise it.", kind=BUDGET_EXHAUSTED)
-            outcome = common_outcome(answers)
-            last = next((call["detail"] for call in reversed(state.get("calls", [])) if call.get("detail")), "")
-            said = f" (the last reply: {last.rstrip('.')})" if last else ""
-            advice = "raise `max_tokens`" if outcome == "cut" else "another value of `structured_output`"
-            advice = f"Try another model, or {advice}."
-            raise ReplyError(f"No agent gave a usable answer, so there is nothing to count{said}. {advice}", outcome)
+            raise no_answer_error(state)
         weights = [weigh(v, run.settings) if v["group"] is not None else None for v in votes]
         votes = [v if w is None else {**v, "weight": w} for v, w in zip(votes, weights, strict=True)]
         won = majority(votes, [v.get("weight", 1.0) for v in votes], tie, contested)

@@ -3,18 +3,21 @@
 The set is split-conformal (Vovk et al. 2005; Angelopoulos and Bates 2023, arXiv:2107.07511). It contains each label
 whose nonconformity score is not unusually high, compared with the scores of the right labels in the labelled debates.
 The decision uses conformal risk control (Angelopoulos et al. 2024, arXiv:2208.02814). It is "act" if the verdict's
-confidence reaches a threshold at which acting was rarely wrong, else "escalate". The set and the decision are valid
-only for debates with the same system, settings, models, sources, task and prompts.
+confidence reaches a threshold at which acting was rarely wrong, else "escalate". The confidence is that of the document
+or, if the calibration has weights, a logistic regression on `FEATURES`, which was fitted on labelled debates that the
+scores and the threshold do not use. The set and the decision are valid only for debates with the same system, settings,
+models, sources, task and prompts.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from moot.core.callers import check_calibration, serves_callers
 from moot.core.errors import UserError
@@ -23,8 +26,10 @@ from moot.core.fingerprints import moot_version
 from moot.core.home import moot_home
 from moot.nodes._records.entries import RoundRecord, Task
 from moot.nodes._runtime.settings import Settings
+from moot.nodes._texts.default_confidence import CONFIDENCE_DECIMALS
+from moot.nodes._texts.verdict import share_borne_out, token_probability, votes_behind
 from moot.prompts._files import shipped
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 LARGEST = 16 * 2**20
 """Maximum size of a calibration's file, in bytes."""
@@ -39,12 +44,29 @@ WITHOUT_EFFECT = {
     "max_concurrency",
     "requests_per_minute",
 }
-WITHOUT_EFFECT |= {"max_wait", "robustness", "robustness_calls"}
+WITHOUT_EFFECT |= {"max_wait", "robustness", "robustness_calls", "second_opinion", "doubt_below"}
 """Settings that do not affect how often a system is right."""
 LONGEST_VALUE = 80
 """Maximum number of characters of a setting's fitted value and present value together, for a message to show them."""
 SCORE_DECIMALS = 9
 """Decimal places to which scores are rounded before they are compared."""
+
+
+Feature = Literal["confidence", "votes", "warrants", "token_probability"]
+
+
+def _vote_share(document: Mapping[str, Any]) -> float | None:
+    counts = votes_behind(document)
+    return None if counts is None or not counts[1] else counts[0] / counts[1]
+
+
+FEATURES: dict[Feature, Callable[[Mapping[str, Any]], float | None]] = {
+    "confidence": lambda document: document["confidence"],
+    "votes": _vote_share,
+    "warrants": share_borne_out,
+    "token_probability": token_probability,
+}
+"""What a verdict's confidence can be computed from, each in [0, 1]; None if it is not known of a document."""
 
 
 class Bound(BaseModel):
@@ -69,15 +91,30 @@ class Calibration(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     kind: Literal["moot calibration"] = "moot calibration"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     alpha: float = Field(gt=0, lt=1)  # the tolerated error rate
-    n: int = Field(ge=1)  # the number of labelled debates
+    n: int = Field(ge=1)  # the number of labelled debates, without those that the weights were fitted on
+    features: list[Feature] = Field(min_length=1)  # what the confidence is computed from
+    weights: list[float] | None  # of a logistic regression, for each feature; None: the document's confidence is used
+    intercept: float | None  # of the regression; None without weights
+    weighted_on: int = Field(ge=0)  # the number of labelled debates that the weights were fitted on
     scores: list[tuple[float, int]]  # the nonconformity scores of the right labels, each with its frequency
     least_confidence: float | None  # the confidence needed to act on a verdict; None if no confidence is enough
+    doubt_below: float | None = None  # the value for the setting; None if it could not be fitted
     bound: Bound
     corpora: dict[str, str]  # a digest of each corpus as it was when the calibration was fitted
     moot: str  # the version of moot that fitted the calibration
     hash: str  # the digest of ``bound``
+
+    @model_validator(mode="after")
+    def _check_weights(self) -> Self:
+        """One finite weight for each feature and an intercept, or neither, and then exactly one feature."""
+        known = [*(self.weights or ()), *([] if self.intercept is None else [self.intercept])]
+        paired = (self.weights is None) == (self.intercept is None)
+        count = 1 if self.weights is None else len(self.weights)
+        if not paired or count != len(self.features) or not all(map(math.isfinite, known)):
+            raise ValueError("there must be a weight for each feature, and an intercept")
+        return self
 
 
 def digest(values: Any) -> str:
@@ -148,7 +185,10 @@ def read_calibration(path: str) -> Calibration:
     except OSError as error:
         raise UserError(f"calibration: {why_unread(path, error)}", kind="missing_file") from error
     except ValueError as error:
-        raise UserError(f"calibration: {path} is not a file of `moot calibrate`.", kind="invalid_file") from error
+        raise UserError(
+            f"calibration: {path} is not a file of `moot calibrate`, or of another version. Fit it again.",
+            kind="invalid_file",
+        ) from error
     if found.hash != found.bound.digest():
         raise UserError(f"calibration: {path} was changed after it was written.", kind="invalid_file")
     return found
@@ -207,6 +247,30 @@ def label_shares(
     return {label: confidence if label == answer else others[label] * rest for label in labels}
 
 
+def features_of(document: Mapping[str, Any], names: Sequence[Feature]) -> dict[Feature, float | None]:
+    """The features of a document; all None if it has no verdict, or if its verdict was withheld."""
+    lacks = document["answer"] is None or document["metrics"].get("withheld")
+    return {name: None if lacks else FEATURES[name](document) for name in names}
+
+
+def confidence_by(
+    features: Mapping[Feature, float | None], weights: Sequence[float] | None, intercept: float | None
+) -> float | None:
+    """The confidence from features: without weights, the only feature itself; else 1 / (1 + e^-(intercept + weights x
+    features)). None if a feature is not known.
+
+    >>> confidence_by({"votes": 0.5, "warrants": 1.0}, [2.0, 1.0], -2.0)
+    0.5
+    """
+    values = [value for value in features.values() if value is not None]
+    if len(values) < len(features):
+        return None
+    if weights is None or intercept is None:
+        return values[0]
+    total = intercept + math.fsum(weight * value for weight, value in zip(weights, values, strict=True))
+    return 1 / (1 + math.exp(-total))
+
+
 def p_value(scores: Sequence[tuple[float, int]], score: float, tie: float = 1.0) -> float:
     """Of the labelled debates and this one, the share with a nonconformity score of at least ``score``; in [0, 1]."""
     known = [(round(one, SCORE_DECIMALS), count) for one, count in scores]
@@ -254,9 +318,12 @@ def calibrated(
         return {}
     alpha, n, least = calibration["alpha"], calibration["n"], calibration["least_confidence"]
     summary = {"n": n, "alpha": alpha, "least_confidence": least, "guarantee": guarantee(n, alpha)}
+    summary |= {"features": calibration["features"], "confidence": None}
     if not done:
         return {"calibration": summary}
-    labels, sure = document["task"]["labels"], document["confidence"]
+    found = features_of(document, calibration["features"])
+    labels, sure = document["task"]["labels"], confidence_by(found, calibration["weights"], calibration["intercept"])
+    summary["confidence"] = None if sure is None else round(sure, CONFIDENCE_DECIMALS)
     shares = label_shares(labels, document["answer"], sure, document["round_log"])
     acts = document["answer"] is not None and sure is not None and least is not None and sure >= least
     return {
@@ -272,8 +339,7 @@ def calibration_basis(document: Mapping[str, Any]) -> str:
     return f"calibrated on {found['n']:,} cases" if found else "not calibrated"
 
 
-def confidence_basis(document: Mapping[str, Any]) -> str | None:
-    """The basis of a confidence, in words, such as ``2 of 3 votes; not calibrated``; None without a confidence."""
-    if document["confidence"] is None:
-        return None
-    return "; ".join(filter(None, (document.get("confidence_from"), calibration_basis(document))))
+def shown_confidence(document: Mapping[str, Any]) -> float | None:
+    """The confidence that people are shown: only that of a calibrated debate, since others are shares of votes."""
+    sure: float | None = (document.get("calibration") or {}).get("confidence")
+    return sure

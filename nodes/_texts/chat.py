@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypeAlias
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    MessageLikeRepresentation,
+    convert_to_messages,
+)
 from moot.core.errors import UserError
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -23,6 +29,13 @@ class ChatMessage(TypedDict):
     ]
     role: NotRequired[Annotated[str, Field(description="Its author, in OpenAI's words.", examples=["user"])]]
     id: NotRequired[Annotated[str | None, Field(description="Of messages with the same id only the last one counts.")]]
+
+
+if TYPE_CHECKING:
+    # A type checker accepts messages in every form; the schema for servers describes the usual one.
+    ChatMessages: TypeAlias = Sequence[MessageLikeRepresentation]
+else:
+    ChatMessages = list[ChatMessage]
 
 
 def merge_messages(old: list[Any], new: Any) -> list[Any]:

@@ -11,11 +11,11 @@ from moot.core.errors import UserError
 from moot.nodes._records.entries import Task
 from moot.nodes._runtime.state import DebaterState
 from moot.nodes._texts.answers import read_answer
-from moot.nodes._texts.labels import FALSE, NOT_TRUE, OPEN, TRUE
+from moot.nodes._texts.labels import COMPROMISED, FALSE, NOT_TRUE, OPEN, TRUE
 from moot.nodes._texts.task import make_task
 from moot.prompts import as_data
 
-MEANINGS = {"true": (TRUE,), "false": (FALSE, NOT_TRUE), "open": (OPEN,)}
+MEANINGS = {"true": (TRUE,), "false": (FALSE, NOT_TRUE, COMPROMISED), "open": (OPEN,)}
 """For each outcome of an example about a claim, the meanings that a task's label for this outcome may have."""
 
 _FILE = resources.files("moot.prompts") / "demonstrations.jsonl"
@@ -64,6 +64,16 @@ def _example_kind(task: Task) -> str:
     if task["name"] == "labels":
         return ""
     return "choice" if task["labels"][:2] == ["A", "B"] else "claim"
+
+
+def check_demonstrations(settings: Any, task: Task) -> None:
+    """Raises a UserError if a task has fewer worked examples than the settings ask for, before any call.
+
+    Args:
+        settings: settings with ``demonstrations``.
+        task: the form of an answer.
+    """
+    demonstrations(task, settings.demonstrations)
 
 
 def demonstrations_placeholder(*, steps: bool = False) -> Callable[[DebaterState, Any], dict[str, str]]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, NotRequired
 
 from moot.core.errors import UserError
 from moot.core.redaction import environment_keys, hide_environment_keys
+from moot.nodes._records.entries import Searched
 from moot.retrievers._evidence import GIVEN, Evidence, Retrieval, active_evidence, clean, make_evidence, merge_evidence
 from moot.retrievers._normalise import iso_date
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
@@ -38,30 +39,41 @@ class GivenText(TypedDict):
     heading: NotRequired[Annotated[Short | None, Field(description="Its heading in a document.")]]
     fetched: NotRequired[Annotated[Short | None, Field(description="When its web page was read: 2026-11-23T07:50Z.")]]
     sha256: NotRequired[Annotated[Short | None, Field(description="The SHA-256 of the web page's bytes, as hex.")]]
+    note: NotRequired[Annotated[Short | None, Field(description="How it was read, e.g. what was left out.")]]
 
 
 _TEXTS: TypeAdapter[list[GivenText]] = TypeAdapter(list[GivenText])
 
 
 _inherited: ContextVar[tuple[Evidence, ...]] = ContextVar("inherited_evidence", default=())
+_searches: ContextVar[tuple[Searched, ...]] = ContextVar("inherited_searches", default=())
 
 
 @contextmanager
-def inherit_evidence(evidence: Iterable[Evidence]) -> Iterator[None]:
-    """A context in which a debate inherits an outer debate's active evidence, unless its input has ``given``."""
+def inherit_evidence(evidence: Iterable[Evidence], searches: Iterable[Searched]) -> Iterator[None]:
+    """A context in which a debate inherits an outer debate's active evidence, unless its input has ``given``.
+
+    It also inherits what the outer debate searched for.
+    """
     pieces: list[Evidence] = [
         {**piece, "retrievals": [*piece["retrievals"], INHERITED]} for piece in active_evidence(evidence)
     ]
-    token = _inherited.set(tuple(pieces))
+    token, other = _inherited.set(tuple(pieces)), _searches.set(tuple(searches))
     try:
         yield
     finally:
         _inherited.reset(token)
+        _searches.reset(other)
 
 
 def inherited_evidence() -> list[Evidence]:
     """The evidence inherited from the outer debate (`inherit_evidence`); empty if there is none."""
     return list(_inherited.get())
+
+
+def inherited_searches() -> list[Searched]:
+    """What the outer debate searched for (`inherit_evidence`); empty if there is none."""
+    return list(_searches.get())
 
 
 def as_outer_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
@@ -105,6 +117,7 @@ def _as_evidence(given: GivenText, number: int) -> Evidence:
         heading=given.get("heading"),
         fetched=given.get("fetched"),
         sha256=given.get("sha256"),
+        note=given.get("note"),
     )
     if not piece["text"]:
         raise _invalid_given_error(f"text {number} has no visible text")

@@ -9,9 +9,9 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.core.files import why_unread
 from moot.nodes._texts.given import LONGEST_GIVEN, MOST_GIVEN
-from moot.retrievers._archives import host_of, page_of
+from moot.retrievers._archives import host_of, is_url, page_of
 from moot.retrievers._documents.children import read_document, unreadable
-from moot.retrievers._documents.fetch import fetch, is_url
+from moot.retrievers._documents.fetch import fetch
 from moot.retrievers._documents.parse import kind_of, texts_of
 from moot.retrievers._documents.parsed import UnreadableDocument
 from moot.retrievers._files import FILE_SUFFIXES, READERS, read_text_file
@@ -24,15 +24,16 @@ def read_given(given: str | Path) -> list[Any]:
     found = fetch(str(given))
     host = host_of(page_of(found.from_url)) or found.from_url
     known = {"source": host, "url": found.from_url, "fetched": found.retrieved, "sha256": found.sha256}
-    return [{**text, **known} for text in read_given_file(found.text, host)]
+    return [{**text, **known} for text in read_given_file(found.text, str(given), host)]
 
 
-def read_given_file(file: Path, name: str) -> list[Any]:
-    """Reads a file as `read_given` does; ``name`` stands in errors and is the default source of the texts; blocking."""
+def read_given_file(file: Path, name: str, title: str | None = None) -> list[Any]:
+    """Reads a file, called ``name`` in errors, as `read_given` does; texts without a title get ``title``; blocking."""
+    title = title or Path(name).stem
     try:
         kind = None if file.suffix.lower() == ".jsonl" else kind_of(file)
         if kind:
-            texts = texts_of(read_document(file, name, kind), Path(name).stem)
+            texts = texts_of(read_document(file, name, kind), title)
             return _check_size(name, [{**text, "source": name} for text in texts])
         if file.suffix.lower() not in READERS:
             raise unreadable(
@@ -44,7 +45,7 @@ def read_given_file(file: Path, name: str) -> list[Any]:
     except OSError as error:
         raise UserError(why_unread(name, error), kind="invalid_file") from error
     if file.suffix.lower() != ".jsonl":
-        return [{"text": text, "title": Path(name).stem, "source": name}]
+        return [{"text": text, "title": title, "source": name}]
     return [_read_object(line, f"{name}, line {n}") for n, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 

@@ -26,14 +26,26 @@ UNSETTLED = (
     *("not enough info", "not enough information", "notenoughinfo", "NEI", "no info", "noinfo"),
     *("not enough evidence", "insufficient information", "insufficient evidence", "neutral"),
 )
-MIXED = ("conflicting evidence", "cherrypicking", "cherry picking", "conflicting evidence/cherry picking")
+MIXED = (
+    "conflicting evidence",
+    "cherrypicking",
+    "cherry picking",
+    "conflicting evidence/cherry picking",
+    "conflicting evidence/cherrypicking",
+)
 """Other spellings of labels. Each tuple has the spellings for one meaning."""
 
 TRUE = "the evidence shows that the claim is true"
 FALSE = "the evidence shows that the claim is false"
 OPEN = "the evidence settles the claim neither way"
 NOT_TRUE = "the evidence shows that the claim is false, or does not show that it is true"
-CONFLICTING = "some evidence supports the claim and some refutes it"
+COMPROMISED = (
+    "the evidence shows that the claim is false, or that its words are true and mislead by leaving out context"
+)
+CONFLICTING = (
+    "some evidence supports the claim and some refutes it, or the claim misleads by leaving out context although its "
+    "words are true"
+)
 YES = "the evidence answers the question with yes"
 NO = "the evidence answers the question with no"
 MAYBE = "the evidence leaves the answer undecided"
@@ -43,7 +55,9 @@ WITHOUT_EVIDENCE = {
     FALSE: "the claim is false",
     OPEN: "what is known settles the claim neither way",
     NOT_TRUE: "the claim is false, or cannot be shown to be true",
-    CONFLICTING: "some of what is known supports the claim and some refutes it",
+    COMPROMISED: "the claim is false, or its words are true and mislead by leaving out context",
+    CONFLICTING: "some of what is known supports the claim and some refutes it, or the claim misleads by leaving out "
+    "context although its words are true",
     YES: "the answer to the question is yes",
     NO: "the answer to the question is no",
     MAYBE: "what is known leaves the answer undecided",

@@ -7,7 +7,7 @@ from typing import Any
 
 from moot.core.errors import BUDGET_EXHAUSTED, SOURCE_OUTAGE, WorldError
 from moot.nodes._records.entries import Reading, Warned
-from moot.retrievers._search import STAND_IN, resolve
+from moot.retrievers._search import NO_WEB_SEARCH, SET_UP_WEB_SEARCH, STAND_IN, resolve
 
 
 def every_search_failed(corpora: Iterable[Reading], evidence: Iterable[Any]) -> bool:
@@ -60,5 +60,5 @@ def reasons_to_replace(names: Iterable[str], corpus: str | None) -> str:
     lacking = [f"`{name}`" for name, kind in kinds.items() if kind == STAND_IN and name not in (STAND_IN, "web")]
     reasons = [f"No corpus is set for {' and '.join(lacking)}."] if lacking else []
     if kinds.get("web") in (STAND_IN, "bm25"):
-        reasons.append("No key is set for `web` (TAVILY_API_KEY or SERPER_API_KEY).")
+        reasons.append(f"For `web`, {NO_WEB_SEARCH}. {SET_UP_WEB_SEARCH}")
     return " ".join(reasons)

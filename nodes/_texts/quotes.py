@@ -208,6 +208,7 @@ def _check_citation(quote: Quote, text: str | None, shown: Collection[str]) -> C
         "start": start,
         "end": end,
         "text_hash": None if text is None else text_hash(text),
+        "warrant": None,
     }
 
 

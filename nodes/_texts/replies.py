@@ -13,10 +13,11 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
-from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
 from moot.core.redaction import redact
-from moot.nodes._records.entries import Task
+from moot.nodes._models.reply_limits import REPLY_TOKENS
+from moot.nodes._records.entries import ORIGIN, Task
 from moot.nodes._texts.answers import ABSTENTION, read_answer
 from moot.nodes._texts.thoughts import without_thoughts
 from moot.nodes._texts.wrapped import FINAL_LEAD, without_lead
@@ -38,6 +39,8 @@ class Reply(BaseModel):
     """A structured reply. Fields outside the schema are ignored."""
 
     model_config = ConfigDict(extra="ignore")
+    most_tokens: ClassVar[int] = REPLY_TOKENS
+    """The tokens that are reserved for such a reply, without thoughts, if the user sets no `max_tokens`."""
 
     @classmethod
     def from_text(cls, text: str) -> list[dict[str, Any]]:
@@ -66,10 +69,32 @@ class Quote(Reply):
     quote: str
 
 
+def one_of_each(kind: type[Reply], count: int, noun: str = "entry") -> Any:
+    """The type of a list with one reply for each ``index`` from 0 to ``count`` - 1, which sorts them by index."""
+
+    def check_complete(given: list[Any]) -> list[Any]:
+        found = sorted(one.index for one in given)
+        if found != list(range(count)):
+            each = f"one {noun} for each index from 0 to {count - 1}" if count else f"no {noun}"
+            raise ValueError(f"needs {each}, not for {found}")
+        return sorted(given, key=lambda one: one.index)
+
+    place = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": max(0, count - 1)})]
+    numbered = create_model(kind.__name__, __base__=kind, index=(place, ...))
+    size: Any = {"minItems": count, "maxItems": count}
+    return Annotated[list[numbered], AfterValidator(check_complete), Field(json_schema_extra=size)]  # type: ignore[valid-type]
+
+
 class QueryReply(Reply):
     """A search query."""
 
     query: Text
+
+
+class QueriesReply(Reply):
+    """One or two search queries."""
+
+    queries: Annotated[list[Text], Field(min_length=1, max_length=2)]
 
 
 class PlainReply(Reply):
@@ -116,7 +141,7 @@ def by_task(make: Callable[Concatenate[Task, P], R]) -> Callable[Concatenate[Tas
 
     @wraps(make)
     def of_task(task: Task, /, *args: P.args, **options: P.kwargs) -> R:
-        form = {key: value for key, value in task.items() if key not in ("claim_date", "speaker")}
+        form = {key: value for key, value in task.items() if key not in ORIGIN}
         reply: R = made(json.dumps(form), *args, **options)
         return reply
 
@@ -210,7 +235,7 @@ def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) 
             return {**node, "properties": {k: tighten(v, k) for k, v in node["properties"].items()}}
         if node["type"] == "array":
             return tighten_list(node, name)
-        if name == "evidence_id":
+        if name in ("evidence_id", "document"):
             return {"type": "string", "enum": list(evidence_ids)}
         if node["type"] == "string" and not {"enum", "pattern"} & set(node):
             return {**node, "maxLength": shorter.get(name, longest)}
@@ -219,8 +244,10 @@ def tight_schema(reply: type[Reply], evidence_ids: Sequence[str], longest: int) 
     def tighten_list(node: dict[str, Any], name: str) -> dict[str, Any]:
         if name == "citations" and not evidence_ids:
             return {"type": "array", "items": {"type": "string"}, "maxItems": 0}
-        item = tighten(node["items"], "")
-        if name == "verdicts":
+        item = tighten(node["items"], {"queries": "query", "documents": "document"}.get(name, ""))
+        if "maxItems" in node and not node["maxItems"]:
+            return {"type": "array", "items": {"type": "string"}, "maxItems": 0}
+        if "maxItems" in node and "index" in item.get("properties", {}):
             numbered = [{**item["properties"], "index": {"const": i}} for i in range(node["maxItems"])]
             return {"type": "array", "prefixItems": [{**item, "properties": n} for n in numbered]}
         return {"minItems": 1, "maxItems": 3, **node, "items": item}

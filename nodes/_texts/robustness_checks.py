@@ -6,8 +6,8 @@ A check repeats a step that decides (`STEPS`), usually with less or reordered ev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
-from typing import Any, Literal
+from itertools import combinations, product
+from typing import Any, Literal, NamedTuple
 
 from moot.retrievers._evidence import Evidence
 from moot.retrievers._normalise import words_of
@@ -29,6 +29,52 @@ LONGEST_NAME = 80
 """Number of characters after which an origin's name is cut in a sentence."""
 STEPS = {"judge": "the judge", "answer": "one call that answers from the evidence, as in `rag`,"}
 """Each step that checks may repeat, in words."""
+
+
+NEGATIONS = frozenset(
+    [
+        "no",
+        "not",
+        "never",
+        "none",
+        "nobody",
+        "nothing",
+        "nor",
+        "neither",
+        "cannot",
+        "nicht",
+        "kein",
+        "keine",
+        "keinen",
+        "keiner",
+        "nie",
+        "niemals",
+        "ne",
+        "pas",
+        "jamais",
+        "aucun",
+        "aucune",
+        "nunca",
+        "ningún",
+        "ninguna",
+        "ninguno",
+        "ni",
+        "لا",
+        "لم",
+        "لن",
+        "ليس",
+        "ليست",
+    ]
+)
+"""Words that negate a statement, in the languages of the page."""
+
+
+class Quoted(NamedTuple):
+    """A checked quote. It bears out ``answer`` or, unless ``holds``, speaks against it; unknown if that is empty."""
+
+    text: str
+    answer: str = ""
+    holds: bool = True
 
 
 class Check(TypedDict):
@@ -73,9 +119,11 @@ class Robustness(TypedDict):
 
 
 def checks_of(
-    evidence: Sequence[Evidence], names: Mapping[str, str], quoted: Mapping[str, Sequence[str]], cited: Sequence[str]
+    evidence: Sequence[Evidence], names: Mapping[str, str], quoted: Mapping[str, Sequence[Quoted]], cited: Sequence[str]
 ) -> list[Check]:
-    """The checks of a verdict without answers, the most informative first; ``names`` has the pieces' origins by id."""
+    """The checks of a verdict without answers, the most informative first; ``names`` has the pieces' origins by id, and
+    ``quoted`` the quotes by origin.
+    """
     ids = [piece["id"] for piece in evidence]
     every = list(dict.fromkeys(names[id] for id in ids))
     ordered = [name for name in dict.fromkeys([*cited, *every]) if name in every]
@@ -98,7 +146,10 @@ def checks_of(
     pairs = [
         make_check("pair", *pair)
         for pair in combinations(ordered, 2)
-        if state_same_fact(*(quoted.get(n, ()) for n in pair))
+        if any(
+            state_same_fact([one.text], [other.text]) and not say_opposite(one, other)
+            for one, other in product(*(quoted.get(name, ()) for name in pair))
+        )
     ]
     in_reverse = [{**make_check("reversed"), "evidence_ids": ids[::-1]}] if len(ids) > 1 else []
     return [*first, *in_reverse, make_check("no_evidence", *every), *rest, *pairs] if ids else []  # type: ignore[list-item]
@@ -107,6 +158,18 @@ def checks_of(
 def state_same_fact(quotes: Sequence[str], others: Sequence[str]) -> bool:
     """Whether a quote from one origin states the same fact as a quote from another, judged by common words."""
     return any(overlap(a, b) >= SAME_FACT for a in map(content_words, quotes) for b in map(content_words, others))
+
+
+def say_opposite(one: Quoted, other: Quoted) -> bool:
+    """Whether two quotes say opposite things: by the answers that they bear out, or since one of them is negated."""
+    known = one.answer and other.answer
+    by_answer = known and ((one.holds != other.holds) if one.answer == other.answer else (one.holds and other.holds))
+    return bool(by_answer) or is_negated(one.text) != is_negated(other.text)
+
+
+def is_negated(quote: str) -> bool:
+    """Whether a quote has an odd number of `NEGATIONS`: "did not fall" is negated, "nobody did not fall" is not."""
+    return sum(word in NEGATIONS or word.endswith(("n't", "n’t")) for word in words_of(quote)) % 2 == 1
 
 
 def content_words(quote: str) -> set[str]:
@@ -147,7 +210,9 @@ def robustness_result(step: Literal["judge", "answer"], checks: Sequence[Check],
 def result_sentences(found: Robustness) -> list[str]:
     """The result in sentences; the first says whether the verdict holds without any one source, if that is known."""
     by_kind = {kind: [one for one in found["checks"] if one["kind"] == kind] for kind in ("all", "origin", "pair")}
-    again = {one["kind"]: one["same"] for one in found["checks"] if one["kind"] in ("reversed", "no_evidence")}
+    again = {
+        kind: next((c for c in found["checks"] if c["kind"] == kind), None) for kind in ("reversed", "no_evidence")
+    }
     unknown = sum(one["same"] is None for one in found["checks"])
     if not found["checks"]:
         return ["There is no evidence to remove: the verdict was decided without evidence."]
@@ -158,21 +223,26 @@ def result_sentences(found: Robustness) -> list[str]:
         return [f"Unknown: with all the evidence, {STEPS['answer']} gives {other} instead of the verdict."]
     lines = []
     if found["falls_without"]:
-        lines.append(f"Falls without {origins_in_words(found['falls_without'])}.")
-    elif found["holds"]:
-        lines.append("Holds without any one source.")
-    else:
-        lines.append("Whether it holds without any one source is not known.")
-    if pairs := [one["without"] for one in by_kind["pair"] if one["same"] is False]:
-        pairs = [pair for pair in pairs if not set(pair) & set(found["falls_without"])]
+        becomes: dict[str, list[str]] = {}
+        for one in by_kind["origin"]:
+            if one["same"] is False:
+                becomes.setdefault(str(one["answer"]), []).append(one["without"][0])
         lines += [
-            f"Falls without both {origins_in_words(pair[:1])} and {origins_in_words(pair[1:])}, which say the same."
-            for pair in pairs[:MOST_NAMES]
+            f"Without {origins_in_words(names)} the answer becomes {answer}." for answer, names in becomes.items()
         ]
-    if again.get("reversed") is False:
-        lines.append("Changes if the evidence is read in reversed order.")
-    if again.get("no_evidence"):
-        lines.append("The same answer comes without any evidence.")
+    elif found["holds"]:
+        lines.append("The answer is the same without any one source.")
+    else:
+        lines.append("Whether the answer is the same without any one source is not known.")
+    fell = [one for one in by_kind["pair"] if one["same"] is False]
+    for one in [one for one in fell if not set(one["without"]) & set(found["falls_without"])][:MOST_NAMES]:
+        first, second = (origins_in_words([name]) for name in one["without"])
+        lines.append(f"Without both {first} and {second}, which say the same, it becomes {one['answer']}.")
+    if again["reversed"] and again["reversed"]["same"] is False:
+        lines.append(f"With the evidence in reversed order it becomes {again['reversed']['answer']}.")
+    if again["no_evidence"] and (known := again["no_evidence"]["answer"]):
+        same = ", the same," if again["no_evidence"]["same"] else ""
+        lines.append(f"With no evidence the model says {known}{same} from what it knows.")
     if by_kind["all"]:
         lines.append(f"No single judge decided, so the checks repeat {STEPS['answer'].rstrip(',')}.")
     if found["not_asked"]:

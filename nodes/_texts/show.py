@@ -31,6 +31,12 @@ def show_origin(task: Task) -> str:
 
 
 NOTHING = "(no evidence was found)"
+RETRACTED = "yes: this work was taken back, so it carries no answer: do not cite it for one"
+"""How agents are told that a work was retracted."""
+FACT_CHECK = "yes: a verdict of others; you may cite it beside other quotes, but it does not decide"
+"""How agents are told that a piece is a fact check by others."""
+CLAIM_PAGE = "yes: the claim appeared here; this shows what was said, not whether what was said is true"
+"""How agents are told that a piece is from the page or the site on which the claim appeared."""
 NOT_LOOKED_FOR = "(none: no search was made)"
 
 
@@ -48,7 +54,7 @@ def show_evidence(
     """The active pieces of evidence, each with its id; if there are none, ``nothing``."""
     shown = active_evidence(evidence)
     # Values from ``about`` must come from moot itself, because free text could forge a tag.
-    blocks = (as_data("evidence", _piece_text(piece), id=piece["id"], **about(piece)) for piece in shown)
+    blocks = (as_data("evidence", _piece_text(piece), **_attributes(piece), **about(piece)) for piece in shown)
     text = RankedText(join_blocks(blocks, empty=nothing))
     # `shorten` leaves out the last ranks first.
     text.ranks = {piece["id"]: rank for piece in shown if (rank := best_rank(piece, 0))}
@@ -85,15 +91,27 @@ def without_web_titles(pool: Iterable[Evidence], corpora: Iterable[Reading]) -> 
 def show_pool(pool: Iterable[Evidence]) -> str:
     """The pieces of evidence to select from, each with its number (from 1) and with its id for citations."""
     blocks = (
-        as_data("item", _piece_text(piece), number=str(number), id=piece["id"]) for number, piece in enumerate(pool, 1)
+        as_data("item", _piece_text(piece), number=str(number), **_attributes(piece))
+        for number, piece in enumerate(pool, 1)
     )
     return join_blocks(blocks, empty="(the pool is empty)")
+
+
+SNIPPET = " (a search engine's snippet: the page was not read)"
+
+
+def _attributes(piece: Evidence) -> dict[str, str]:
+    """A piece's id, and what an agent must know of it, in the tag, which no text can forge."""
+    told = {"retracted": RETRACTED if "retracted" in piece else "", "site": piece.get("site_label", "")}
+    told["fact_check"] = FACT_CHECK if piece.get("fact_check") else ""
+    told["claim_page"] = CLAIM_PAGE if piece.get("claim_page") else ""
+    return {"id": piece["id"], **{name: value for name, value in told.items() if value}}
 
 
 def _piece_text(piece: Evidence) -> str:
     dated = f", {piece['published']}" if piece.get("published") else ""
     also = "".join(f"; also {origin['source']}" for origin in piece.get("also", []))
-    end = " (a summary)" if "summary_of" in piece else ""
+    end = " (a summary)" if "summary_of" in piece else SNIPPET if piece.get("snippet") else ""
     head = f"{piece['title']} ({piece['source']}{dated}{also})\n" if piece["title"] else ""
     return f"{head}{shown_text(piece)}{end}"
 
@@ -232,6 +250,12 @@ MEASURES = {
 """The meaning of each score, in the words of prompts."""
 
 
+WEIGH_SCORES = (
+    "Take them into account beside the reasons: look more closely at an answer whose scores are low, but decide by "
+    'what holds. "unknown": they could not be measured.'
+)
+
+
 def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterable[Turn] = ()) -> str:
     """Average scores of each debater, from 0 to 1, under a heading; empty if no score is known."""
     known = Counter((t["agent"], name) for t in turns for name, v in t.get("scores", {}).items() if v is not None)
@@ -249,10 +273,12 @@ def show_scores(scores: Mapping[str, Mapping[str, float | None]], turns: Iterabl
         for agent, means in scores.items()
     )
     meanings = "; ".join(f"{name.replace('_', ' ')}: {MEASURES[name]}" for name in measured)
-    return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}):", *lines])
+    return "\n".join([f"Averages of each debater, from 0 to 1 ({meanings}). {WEIGH_SCORES}", *lines])
 
 
 BEAR_OUT = "Look for what would bear that answer out more directly, or overturn it."
+OVERTURN = "Look for what would overturn that answer, or for a part of the matter that nobody has looked up yet."
+"""What to look for if only the words of the answers were far from the claim, which no search can mend."""
 UNSUPPORTED = "Statements that do not follow from the evidence of the debater who made them:"
 
 
@@ -277,8 +303,24 @@ def show_why(
     statements = [as_data("statement", text, by=agent) for agent, text in unsupported]
     or_unknown = " or unknown" * any(value is None for _, _, value, _ in low)
     heading = f"Scores from 0 to 1, each too low{or_unknown}:"
-    lines = [f"{why} {BEAR_OUT}", answers, heading, *scores, *([UNSUPPORTED, *statements] if statements else [])]
+    search = BEAR_OUT if any(name == "faithfulness" for _, name, *_ in low) else OVERTURN
+    lines = [f"{why} {search}", answers, heading, *scores, *([UNSUPPORTED, *statements] if statements else [])]
     return "\n".join(lines)
+
+
+def show_why_open(votes: Iterable[Vote], subject: str) -> str:
+    """The reason for another round after answers that the evidence settles nothing."""
+    lines = [f"{vote['agent']}: {_one_line(vote['answer'] or '(no valid answer)')}" for vote in votes]
+    return (
+        f"Why there is another round: all last answers leave the {subject} open. Look for evidence that would settle "
+        f"it: {BOTH_SIDES[subject]}.\n{as_data('answers', chr(10).join(lines))}"
+    )
+
+
+BOTH_SIDES = {
+    "claim": "one query for what would show that the claim holds, one for what would show that it does not",
+    "question": "one query for the likeliest answer, one for another answer or for what has to be known first",
+}
 
 
 def score_and_threshold(value: float | None, threshold: float) -> str:

@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from moot.core.errors import UserError, did_you_mean
 from moot.core.redaction import redact
 from moot.nodes._records.entries import LONGEST_SPEAKER, Task
-from moot.nodes._texts.answers import ABSTENTION
+from moot.nodes._texts.answers import ABSTENTION, abstains
 from moot.nodes._texts.labels import (
+    COMPROMISED,
     CONFLICTING,
     FALSE,
     MAYBE,
@@ -36,12 +38,14 @@ from moot.nodes._texts.labels import (
     normal_option,
 )
 from moot.prompts._files import as_data, without_brackets
+from moot.retrievers._archives import is_url, website_of
 from moot.retrievers._evidence import clean
 
 LONGEST_CLAIM = 4000
 LONGEST_LABEL = 500
 LONGEST_OPTION = 2000
-"""The maximum lengths of a claim, a label and an option, in characters."""
+LONGEST_ADDRESS = 2000
+"""The maximum lengths of a claim, a label, an option and an address, in characters."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ def _claim_task(about: str, supported: str, refuted: str, unsettled: str | None 
 _HOVER = (("SUPPORTED", TRUE, SUPPORTED), ("NOT_SUPPORTED", NOT_TRUE, REFUTED))
 _PUBMEDQA = (("yes", YES, ()), ("no", NO, ()), ("maybe", MAYBE, ()))
 _MIXED = ("Conflicting Evidence/Cherrypicking", CONFLICTING, MIXED)
+_VERITAS = (("Intact", TRUE, SUPPORTED), ("Compromised", COMPROMISED, REFUTED), ("Unknown", OPEN, UNSETTLED))
+_QUANTEMP = (("True", TRUE, SUPPORTED), ("False", FALSE, REFUTED), ("Conflicting", CONFLICTING, MIXED))
 
 TASKS: dict[str, KnownTask] = {
     "labels": KnownTask("labels", "one of your own labels"),
@@ -81,6 +87,16 @@ TASKS: dict[str, KnownTask] = {
     "healthver": _claim_task("HealthVer: three labels", "Supports", "Refutes", "Neutral"),
     "healthver_binary": _claim_task("HealthVer: two labels", "SUPPORT", "REFUTE"),
     "pubmedqa": KnownTask("labels", "PubMedQA: yes, no, maybe", _PUBMEDQA),
+    "llm_aggrefact": KnownTask("labels", "LLM-AggreFact: two labels", _HOVER),
+    "quantemp": KnownTask("labels", "QuanTemp: three labels", _QUANTEMP),
+    "claimreview2024plus": _claim_task(
+        "ClaimReview2024+: four labels",
+        "supported",
+        "refuted",
+        "not enough information",
+        ("misleading", CONFLICTING, MIXED),
+    ),
+    "veritas": KnownTask("labels", "VeriTaS: three labels", _VERITAS),
     **{
         name: KnownTask("choice", f"{title}: the letter of an option")
         for name, title in {
@@ -90,6 +106,7 @@ TASKS: dict[str, KnownTask] = {
             "mmlu_pro": "MMLU-Pro",
             "gpqa": "GPQA",
             "arc_challenge": "ARC-Challenge",
+            "faitheval_counterfactual": "FaithEval (counterfactual contexts)",
         }.items()
     },
     **{
@@ -101,6 +118,8 @@ TASKS: dict[str, KnownTask] = {
             "2wikimultihopqa": "2WikiMultiHopQA",
             "squad": "SQuAD",
             "longbench": "LongBench's question answering",
+            "ramdocs": "RAMDocs",
+            "faitheval_unanswerable": "FaithEval (unanswerable contexts)",
         }.items()
     },
     "gsm8k": KnownTask("number", "GSM8K: a number"),
@@ -230,7 +249,9 @@ def _check_texts(task: Task, texts: Sequence[str]) -> Task:
 
 def check_claim(claim: object) -> str:
     """The claim without surrounding white space, and without invisible and control characters."""
-    if not isinstance(claim, str) or not (shown := clean(claim)):
+    if claim is not None and not isinstance(claim, str):
+        raise UserError(f"The claim must be a text, not a {type(claim).__name__}.", kind="invalid_claim")
+    if not claim or not (shown := clean(claim)):
         raise UserError(
             "The claim is empty. Give one sentence that can be true or false, or a question.", kind="invalid_claim"
         )
@@ -244,8 +265,8 @@ def check_claim(claim: object) -> str:
     return shown
 
 
-def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
-    """The date (a year, month or day in ISO form) and the speaker of a claim, checked, as entries of a task."""
+def check_origin(claim_date: object, speaker: object, appeared_at: object = None) -> dict[str, str]:
+    """The date (a year, month or day in ISO form), speaker and page of a claim, checked, as entries of a task."""
     origin = {}
     if claim_date is not None and claim_date != "":
         if not isinstance(claim_date, str) or not is_iso_date(claim_date.strip()):
@@ -262,6 +283,21 @@ def check_origin(claim_date: object, speaker: object) -> dict[str, str]:
                 kind="invalid_claim",
             )
         origin |= {"speaker": name} if name else {}
+    if appeared_at is not None and appeared_at != "":
+        page = appeared_at.strip() if isinstance(appeared_at, str) else ""
+        page = page if "://" in page or not page else f"https://{page}"
+        if not (is_url(page) and website_of(page)) or len(page) > LONGEST_ADDRESS:
+            raise UserError(
+                "`appeared_at` must be the address of the page on which the claim appeared, such as "
+                f"https://example.org/story, not {redact(str(appeared_at))[:80]!r}.",
+                kind="invalid_claim",
+            )
+        if "@" in urlsplit(page).netloc:
+            raise UserError(
+                f"`appeared_at`: the address of {website_of(page)} contains a user name or a password. Leave it out.",
+                kind="invalid_claim",
+            )
+        origin["appeared_at"] = page
     return origin
 
 
@@ -280,11 +316,31 @@ def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
         return f"{RULES['short_answer']} {ABSTAIN_BY_KNOWLEDGE if pool else ABSTAIN_BY_EVIDENCE}"
     if task["kind"] != "labels":
         return RULES[task["kind"]]
+    what = "the letter of exactly one of these" if _has_letters(task) else "exactly one of these, as it is written here"
+    return f"`answer` is {what}:\n{describe_labels(task, evidence=evidence)}{_label_rules(task, evidence=evidence)}"
+
+
+def _label_rules(task: Task, *, evidence: bool) -> str:
+    """The rules for labels as further lines of a list; empty if the task has none."""
+    if not task.get("label_rules"):
+        return ""
+    part, reported, *more = RULES_BY_EVIDENCE if evidence else RULES_BY_KNOWLEDGE
+    reported += REPORTED_BY_ITSELF if task.get("speaker") else ""
+    return "".join(f"\n- {rule}" for rule in (part, reported, *more))
+
+
+def reported_rule(task: Task) -> str:
+    """The rule on reported speech for two sides, as a further line of a list; empty if the task has no such rules."""
+    if not task.get("label_rules"):
+        return ""
+    return f"\n- {REPORTED_SIDES}{REPORTED_SIDES_BY_ITSELF if task.get('speaker') else ''}"
+
+
+def describe_labels(task: Task, *, evidence: bool = True) -> str:
+    """The labels of a task, each on a line with its meaning."""
     meanings = task["meanings"] if evidence else {k: WITHOUT_EVIDENCE.get(v, v) for k, v in task["meanings"].items()}
     lines = (f"{label} - {meanings[label]}" if label in meanings else label for label in task["labels"])
-    shown = without_brackets("\n".join(f"  - {' '.join(line.split())}" for line in lines))
-    what = "the letter of exactly one of these" if _has_letters(task) else "exactly one of these, as it is written here"
-    return f"`answer` is {what}:\n{shown}"
+    return without_brackets("\n".join(f"  - {' '.join(line.split())}" for line in lines))
 
 
 def show_options(task: Task) -> str:
@@ -299,6 +355,45 @@ RULES = {
     "expression": "`answer` is one mathematical expression in LaTeX, simplified, without a sentence around it.",
 }
 
+
+REPORTED = (
+    'If the words of the claim report what somebody said ("X said that ..."), decide whether they said it, and add '
+    "whether it is true where {known}."
+)
+REPORTED_BY_ITSELF = " But if X is the one by whom the claim itself was said, decide whether what X said is true."
+"""The rules for reported speech. The second is for claims with a speaker: AVeriTeC has claims such as "X said that
+..." of the speaker X, and judges what X said."""
+REPORTED_SIDES = (
+    'If the words of the claim report what somebody said ("X said that ..."), the claim is true if they said it.'
+)
+REPORTED_SIDES_BY_ITSELF = " But if X is the one by whom the claim itself was said, it is true if what X said is true."
+"""The same rules for those who argue that a claim is true or false, and for those who weigh such arguments."""
+FIGURES = "If the claim gives a figure as rough or round, a close one supports it; an exact one has to be right."
+PLACES = (
+    "If the claim names no place, time or group, take those that its words suggest, and its origin if that is given. "
+    "If none are suggested, it speaks generally"
+)
+RULES_BY_EVIDENCE = (
+    "If the evidence covers only part of the claim, decide by that part, unless the claim turns on the rest. Name in "
+    "your reasons the part of the claim that is not covered, not what else the evidence leaves out.",
+    REPORTED.format(known="the evidence shows that"),
+    "Even if you answer from the evidence alone, common knowledge may join the words of the claim to those of the "
+    "evidence (that Lyon is in France). Where your answer needs it, say so.",
+    FIGURES,
+    f"{PLACES}: evidence about one of them covers only a part.",
+    "If the claim concludes something from a fact (fraud, say), the fact alone does not support it, and evidence that "
+    "explains the fact otherwise refutes it.",
+)
+RULES_BY_KNOWLEDGE = (
+    "If you know something about only part of the claim, decide by that part, unless the claim turns on the rest. Say "
+    "in your reasons of which part you know nothing.",
+    REPORTED.format(known="you know that"),
+    FIGURES,
+    f"{PLACES}.",
+    "If the claim concludes something from a fact (fraud, say), the fact alone does not support it, and another "
+    "explanation of the fact that you know to be right refutes it.",
+)
+"""Rules for tasks with `label_rules`, in prompts with and without evidence."""
 
 ABSTAIN_BY_EVIDENCE = f"If the evidence does not tell it, `answer` is, in these very words: {ABSTENTION}"
 """In prompts for a short answer that must follow from evidence: the sentence that allows an abstention."""
@@ -316,10 +411,12 @@ def _has_letters(task: Task) -> bool:
 
 CITE = (
     "- In `citations`, name the evidence that carries your reasons: its `evidence_id` as given, and in `quote` a short "
-    "passage (5 to 25 words) copied word for word from its text. Quotes are checked, and readers are told which "
-    "ones are not in the text. Cite only what you were shown."
+    "passage (5 to 25 words{shorter}) copied word for word from its text. Quotes are checked, and readers are told "
+    "which ones are not in the text. Cite only what you were shown."
 )
 CITE_NOTHING = "- No evidence is given, so leave `citations` empty."
+OR_SHORTER = ", or the whole text if it is shorter"
+"""What the length of a quote has to add for tasks with `label_rules`."""
 
 
 EVIDENCE_REASONS = (
@@ -336,7 +433,13 @@ KNOWN = "give your reasons in at most four plain sentences: what you know of the
 KNOWN_STEPS = "go step by step, as briefly as it can be followed: what you know that matters, and what follows."
 
 
+HEED = "\n- Answer the others by the matter itself: say what is the case, not who said it or who agrees. "
+"""The line of a prompt for a debater that reads others' answers; a rule for changing its own answer follows."""
 FROM_OTHERS = "Change your answer if theirs is better founded, and keep it if it is not."
+FROM_SHARED_EVIDENCE = (
+    f"{FROM_OTHERS} Quotes under their `citations` were checked: they are in the source unless a note says otherwise."
+)
+FROM_NEW_EVIDENCE = "Answer anew from the evidence in front of you, and take what they say into account."
 FROM_OWN_EVIDENCE = (
     "Keep your last answer if the evidence in front of you bears it out; otherwise change it. Change it, too, if the "
     "others show that you misread that evidence.\n"
@@ -344,9 +447,20 @@ FROM_OWN_EVIDENCE = (
     "or that you gave in an earlier round, is no evidence for you, even if it was checked, unless its passage is "
     "there now."
 )
+SHOWN_PASSAGES = (
+    '- Your evidence is the text under "Evidence in front of you". It holds what your last search found, and '
+    "passages that you or the others quoted word for word in the last round, the most quoted ones: `quoted_by` in "
+    "their tags says who did."
+)
+FROM_SHOWN_PASSAGES = (
+    "Keep your last answer if the evidence in front of you bears it out; otherwise change it. Change it, too, if the "
+    "others show that you misread that evidence.\n"
+    f"{SHOWN_PASSAGES}"
+)
 """Rules for changing an answer. `FROM_OTHERS` is for debaters that answer from their knowledge: they may adopt another
-debater's answer because its reasons are better. `FROM_OWN_EVIDENCE` is for debaters that are shown evidence: only this
-evidence may change an answer."""
+debater's answer because its reasons are better. `FROM_SHARED_EVIDENCE` is for debaters that all read the same evidence.
+The others are for debaters with evidence of their own: `FROM_NEW_EVIDENCE` if they do not read their own last answer,
+else `FROM_OWN_EVIDENCE`, by which only this evidence may change an answer."""
 
 
 def is_reasoning_task(task: Task) -> bool:
@@ -360,10 +474,12 @@ def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str
     says = "what holds for this claim" if known else "what does the evidence above say about this claim"
     asks = "what is the answer to this question" if asked else says
     read = "the evidence in front of you" + (" and what you know" if reasoned else "")
+    shorter = OR_SHORTER if task.get("label_rules") else ""
     return {
         "labels": describe(task, evidence=not known),
         "labels_known": describe(task, evidence=given),
         "labels_pool": describe(task, evidence=given, pool=not known),
+        "labels_only": describe({**task, "label_rules": False}, evidence=given),
         "options": show_options(task),
         "subject": task["subject"],
         "work": "answer a question" if asked else "check a claim",
@@ -377,8 +493,8 @@ def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str
         else EVIDENCE_STEPS
         if reasoned
         else EVIDENCE_REASONS.format(subject=task["subject"]),
-        "others": FROM_OTHERS if known else FROM_OWN_EVIDENCE,
-        "cite": CITE if given else CITE_NOTHING,
+        "cite": CITE.format(shorter=shorter) if given else CITE_NOTHING,
+        "shorter": shorter,
     }
 
 
@@ -387,6 +503,17 @@ def unsettled_label(task: Task) -> str | None:
     written = set(map(fold_label, UNSETTLED))
     meant = {OPEN, MAYBE}
     return next((x for x in task["labels"] if fold_label(x) in written or task["meanings"].get(x) in meant), None)
+
+
+def leaves_open(task: Task, answer: str | None) -> bool:
+    """Whether an answer says that the evidence settles nothing: by the task's label for this, or by an abstention."""
+    return answer is not None and (answer == unsettled_label(task) or abstains(task, answer))
+
+
+def mixed_label(task: Task) -> str | None:
+    """The task's label for evidence that both supports and refutes the claim; None if there is no such label."""
+    written = set(map(fold_label, MIXED))
+    return next((x for x in task["labels"] if fold_label(x) in written or task["meanings"].get(x) == CONFLICTING), None)
 
 
 def full_answer(task: Task, answer: str) -> str:

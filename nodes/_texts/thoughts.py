@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from typing import Literal, NamedTuple
 
 
@@ -106,19 +107,20 @@ MOST_TRIES = 1000
 
 _DECODER = json.JSONDecoder(strict=False)
 _FLAGS = re.IGNORECASE | re.MULTILINE
-_FORMS = {
-    re.compile(marks.begin, _FLAGS): re.compile(f"(?P<end>{marks.end})|(?P<begin>{marks.begin})", _FLAGS)
-    for marks in MARKS
-}
-_HEADING = next(re.compile(marks.begin, _FLAGS) for marks in MARKS if marks.kind == "heading")
-_SIGNS = [(re.compile(marks.begin, _FLAGS), re.compile(marks.end, _FLAGS)) for marks in MARKS if marks.kind == "sign"]
 _SEARCHED = (*_named("|".join(NAMES)), *_OTHERS)  # one pattern for all names is faster
 _BEGIN = "|".join(marks.begin for marks in _SEARCHED)
 _END = "|".join(marks.end for marks in _SEARCHED if marks.kind in ("sign", "phrase"))
-_MARK = re.compile(f"(?P<begin>{_BEGIN})|(?P<end>{_END})", _FLAGS)
-_SIGN = re.compile("|".join(f"{marks.begin}|{marks.end}" for marks in _SEARCHED if marks.kind == "sign"), _FLAGS)
+_MARK = f"(?P<begin>{_BEGIN})|(?P<end>{_END})"
+_MARK_OR_OBJECT = f"{_MARK}|(?P<object>{OBJECT.pattern})"
+_SIGN = "|".join(f"{marks.begin}|{marks.end}" for marks in _SEARCHED if marks.kind == "sign")
+_SIGNS = [marks for marks in MARKS if marks.kind == "sign"]
+_HEADING = next(marks.begin for marks in MARKS if marks.kind == "heading")
 _MENTION = re.compile(r"\s*(?:and|or|to|,|\.\.\.|…)\s*", re.IGNORECASE)
-_MARK_OR_OBJECT = re.compile(f"{_MARK.pattern}|(?P<object>{OBJECT.pattern})", _FLAGS)
+
+
+@cache  # compiled on first use: all of them together would take a tenth of a second at every start
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, _FLAGS)
 
 
 def without_thoughts(text: str) -> str:
@@ -126,7 +128,10 @@ def without_thoughts(text: str) -> str:
     outside: list[str] = []
     start = place = tried = tries = 0
     headings = True
-    while found := (_MARK_OR_OBJECT if tried < len(text) and tries < MOST_TRIES else _MARK).search(text, place):
+    while True:
+        sought = _MARK_OR_OBJECT if tried < len(text) and tries < MOST_TRIES else _MARK
+        if not (found := _compiled(sought).search(text, place)):
+            break
         place = found.end()
         if found.lastgroup == "object":
             if found.start() >= tried:
@@ -134,10 +139,10 @@ def without_thoughts(text: str) -> str:
         elif _is_quoted(found):
             continue
         elif found["begin"]:
-            if not headings and _HEADING.match(text, found.start()):
+            if not headings and _compiled(_HEADING).match(text, found.start()):
                 continue
             end = _end_of_thought(found)
-            if end is None and _HEADING.match(text, found.start()):
+            if end is None and _compiled(_HEADING).match(text, found.start()):
                 headings = False
                 continue
             if end is None:
@@ -160,14 +165,14 @@ def field_without_thoughts(text: str) -> str:
     """The text of a reply's field without unmistakable thoughts; empty if it begins with one that does not end."""
     begun: dict[int, list[int]] = {}
     spans: list[tuple[int, int]] = []
-    for found in _SIGN.finditer(text):
+    for found in _compiled(_SIGN).finditer(text):
         if _is_quoted(found):
             continue
-        for n, (begin, end) in enumerate(_SIGNS):
-            if begin.match(text, found.start()):
+        for n, marks in enumerate(_SIGNS):
+            if _compiled(marks.begin).match(text, found.start()):
                 begun.setdefault(n, []).append(found.start())
                 break
-            if begun.get(n) and (ended := end.match(text, found.start())):
+            if begun.get(n) and (ended := _compiled(marks.end).match(text, found.start())):
                 spans.append((begun[n].pop(), ended.end()))
                 break
     first = len(text) - len(text.lstrip())
@@ -176,7 +181,7 @@ def field_without_thoughts(text: str) -> str:
     kept, place = [], 0
     for start, stop in sorted(spans):
         # "<think> and </think>" only names the marks.
-        if start >= place and not _MENTION.fullmatch(re.sub(_SIGN, "", text[start:stop])):
+        if start >= place and not _MENTION.fullmatch(_compiled(_SIGN).sub("", text[start:stop])):
             kept.append(text[place:start])
             place = stop
     return "".join([*kept, text[place:]]).strip() if place else text
@@ -196,8 +201,8 @@ def _skip_object(text: str, found: re.Match[str]) -> tuple[int, int]:
 def _end_of_thought(mark: re.Match[str]) -> int | None:
     """The end of the thought that begins with a mark; None if the thought, or a thought inside, has no end mark."""
     text, begun, depth = mark.string, mark.end(), 1
-    form = next(form for begin, form in _FORMS.items() if begin.match(text, mark.start()))
-    for found in form.finditer(text, begun):
+    marks = next(marks for marks in MARKS if _compiled(marks.begin).match(text, mark.start()))
+    for found in _compiled(f"(?P<end>{marks.end})|(?P<begin>{marks.begin})").finditer(text, begun):
         if _is_quoted(found):
             continue
         if found["begin"]:

@@ -8,14 +8,14 @@ side. The steps of a trial are in the files negotiation, discovery, hearing, cri
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from langgraph.types import Send
 from moot.core.errors import MootError, ReplyError
 from moot.core.redaction import redact
 from moot.nodes._models.speaker import affects_only_call
 from moot.nodes._models.step_record import StepRecord, record_failed_call
-from moot.nodes._records.entries import Task, Turn
+from moot.nodes._records.entries import OPPOSITE, Side, Task, Turn
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState, TrialState
 from moot.nodes._runtime.turns import Kind, Said, new_turn, outcome_of
@@ -37,10 +37,7 @@ R = TypeVar("R", bound=Reply)
 
 # --- sides and turns --------------------------------------------------------------------------------------------------
 
-Side = Literal["plaintiff", "defense"]
 SIDES: tuple[Side, Side] = ("plaintiff", "defense")
-OPPOSITE: dict[str, Side] = {"plaintiff": "defense", "defense": "plaintiff"}
-"""The opposite side of each side."""
 
 
 def counsel_for(side: str, phase: str) -> str:
@@ -160,7 +157,7 @@ def on_record(evidence: Iterable[Evidence], turns: Iterable[Turn] = ()) -> list[
 
 def is_unadmitted(piece: Evidence) -> bool:
     """Whether a piece of evidence was given or found before the debates, but was not admitted to them."""
-    return (piece.get("status") == "seed" or "weight" in piece) and piece["status"] != "admitted"
+    return (piece.get("status") == "seed" or "weight" in piece) and piece["status"] not in ("admitted", "discovered")
 
 
 def visible_exhibits(
@@ -230,6 +227,23 @@ def show_round(state: TrialState, settings: TrialSettings) -> str:
     """The sentence with the round's number and the maximum number of rounds."""
     number = this_round(state) or own_turn(state)["round"]
     return f"This is round {number} of at most {settings.rounds_of(state['phase'])}."
+
+
+BEST_EXHIBITS = 5
+"""How many exhibits are shown whole with the setting ``exhibits=best``: about as many as a trial admits."""
+
+
+def show_best(exhibits: Sequence[Evidence], history: Sequence[Turn] = ()) -> str:
+    """The exhibits on record: the texts of the `BEST_EXHIBITS` with the greatest weight, and the titles of the rest."""
+    best, rest = _best(exhibits)
+    others = show_record(rest, history, whole=False, titles=True) if rest else ""
+    return "\n\n".join(filter(None, (show_record(best), others)))
+
+
+def _best(exhibits: Sequence[Evidence]) -> tuple[list[Evidence], list[Evidence]]:
+    pieces = active_evidence(exhibits)
+    best = rank_by_weight(pieces)[:BEST_EXHIBITS]
+    return best, [piece for piece in pieces if piece not in best]
 
 
 def show_record(
@@ -366,15 +380,18 @@ def speaker_node(
     shown: Callable[[TrialState, Any], Sequence[Evidence]] = lambda state, settings: (),
     scores: Callable[[R], dict[str, float]] = lambda reply: {},
     vital: bool = False,
+    lean: type[R] | None = None,
 ) -> Node:
     """A node that asks the speaker of a turn once; the fields of the reply become fields of the turn.
 
-    ``values`` fill the prompt, and ``shown`` are the exhibits that the speaker may cite. A ``vital`` turn fails the
-    trial if its model cannot be reached, and its quotes are checked if the setting ``verified_quotes`` is on.
+    ``lean`` is the reply in the lean procedure, if it is another one. ``values`` fill the prompt, and ``shown`` are the
+    exhibits that the speaker may cite. A ``vital`` turn fails the trial if its model cannot be reached, and its quotes
+    are checked if the setting ``verified_quotes`` is on.
     """
-    fields = reply.model_fields
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
+        kind = lean if lean and run.settings.procedure == "lean" else reply
+        fields = kind.model_fields
         exhibits = list(shown(state, run.settings))
         ids = {piece["id"] for piece in exhibits}
         turn: Turn = {**begin(state), "evidence_ids": [piece["id"] for piece in exhibits]}
@@ -384,7 +401,7 @@ def speaker_node(
         if vital and run.settings.verified_quotes and exhibits:
             check = quote_check(exhibits, ids, speaker)
         try:
-            found = await speaker.ask(prompt, values(state, run.settings), reply, sorted(ids), check)
+            found = await speaker.ask(prompt, values(state, run.settings), kind, sorted(ids), check)
         except MootError as error:
             # An unusable reply never ends the debate; another failed call does if it is ``vital``.
             if not affects_only_call(error) or (vital and not isinstance(error, ReplyError)):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from langgraph.types import Send
 from moot.core.errors import ReplyError
-from moot.nodes._records.entries import StopReason, Turn
+from moot.nodes._models.reply_limits import LONG_REPLY_TOKENS
+from moot.nodes._records.entries import OPPOSITE, Side, StopReason, Turn
 from moot.nodes._records.reducers import recorded_round
 from moot.nodes._runtime.ceilings import is_spent, stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
@@ -17,7 +18,7 @@ from moot.nodes._runtime.turns import Known, Said, Started, outcome_of, tells
 from moot.nodes._steps.score import average
 from moot.nodes._texts.replies import Reply
 from moot.nodes._trial.courtroom import (
-    OPPOSITE,
+    BEST_EXHIBITS,
     SCORE_DECIMALS,
     SIDES,
     Share,
@@ -27,6 +28,8 @@ from moot.nodes._trial.courtroom import (
     is_above,
     on_record,
     own_turn,
+    rank_by_weight,
+    show_best,
     show_recent,
     show_record,
     show_round,
@@ -50,6 +53,11 @@ from moot.retrievers import Evidence
 def reflection_score(logic: float, novelty: float, rebuttal: float) -> float:
     """The reflection score of a side: 0.4 logic + 0.3 novelty + 0.3 rebuttal (PROClaim, Eq. 2), all in [0, 1]."""
     return round(0.4 * logic + 0.3 * novelty + 0.3 * rebuttal, SCORE_DECIMALS) + 0.0  # never -0.0
+
+
+NEED = " In `discovery_need`, say in one sentence which evidence, and about what, would mend the worst of them."
+NO_NEED = " Leave `discovery_need` empty, as there is no further search."
+"""What a counsel is asked for after its flaws, with and without a search to come."""
 
 
 class ReflectionReply(Reply):
@@ -89,12 +97,14 @@ def tell_reflection(turn: Turn, known: Known) -> Iterator[Said]:
 def to_reflection(to: str, state: TrialState) -> list[Send]:
     """Builds the `Send`s for the reflections of the sides that have given a usable argument in this debate.
 
+    A side that concedes in this round does not reflect.
+
     Args:
         to: the node.
         state: the state of the debate in court.
     """
     spoken = {turn["side"] for turn in statements(state["turns"]) if turn["step"] == "argue"}
-    return [to_counsel(to, state, "reflect", side) for side in SIDES if side in spoken]
+    return [to_counsel(to, state, "reflect", side) for side in SIDES if side in spoken.difference(conceding(state))]
 
 
 def reflect_node() -> Node:
@@ -117,6 +127,7 @@ def reflect_node() -> Node:
                 both, "What the two sides argued last, in its order:", "Nothing was argued yet."
             ),
             "round": show_round(state, settings),
+            "need": NEED if settings.searches_in_debates and has_further_round(state, settings) else NO_NEED,
         }
 
     return speaker_node(
@@ -148,6 +159,14 @@ class Recommendations(Reply):
     queries: Texts
 
 
+ADVICE = (
+    "`recommendations` say for the `plaintiff` and for the `defense` what to do better, and in `queries` what to "
+    "search for."
+)
+NO_ADVICE = "Leave the lists in `recommendations` empty, as no round follows."
+"""What the critic is asked for, with and without a round to come."""
+
+
 class CritiqueReply(Reply):
     """A critic's view of a round."""
 
@@ -158,8 +177,22 @@ class CritiqueReply(Reply):
     debate_resolved: bool
 
 
+class OpenCritiqueReply(CritiqueReply):
+    """A critic's view of a round, and the side with the weaker case."""
+
+    most_tokens = LONG_REPLY_TOKENS
+    weaker: Literal["plaintiff", "defense", "neither"]
+
+
+WEAKER = (
+    "In `weaker`, name the side whose case the evidence bears out less, however well it was argued: plaintiff, defense "
+    "or neither."
+)
+"""What the critic is asked for in the lean procedure."""
+
+
 class Critique(Started):
-    """A critic's view of a round."""
+    """A critic's view of a round; ``weaker`` exists in the lean procedure."""
 
     step: Literal["critique"]
     plaintiff: dict[str, Any] | None
@@ -167,6 +200,7 @@ class Critique(Started):
     unresolved_premises: list[str] | None
     recommendations: dict[str, list[str]] | None
     debate_resolved: bool | None
+    weaker: NotRequired[str | None]
     outcome: str
 
 
@@ -193,7 +227,11 @@ def _early_note(turn: Turn, known: Known) -> str:
     if not known.settings.progressive_retrieval:
         return " (which does not end it: without progressive retrieval all rounds take place)"
     least = known.settings.min_rounds
-    return f" (which does not end it before round {least})" if turn["round"] < least else ""
+    if turn["round"] >= least:
+        return ""
+    if known.settings.procedure == "lean" and turn["step"] == "critique":
+        return f" (before round {least}, this ends it only if the weaker side concedes)"
+    return f" (which does not end it before round {least})"
 
 
 def critique_node() -> Node:
@@ -206,16 +244,26 @@ def critique_node() -> Node:
         record, history = on_record(state["evidence"], state["turns"]), statements(state["turns"])
         return {
             **case_of(state),
-            "exhibits": show_record(record, history, whole=settings.exhibits == "whole"),
+            "exhibits": (
+                show_best(record, history)
+                if settings.exhibits == "best"
+                else show_record(record, history, whole=settings.exhibits == "whole")
+            ),
             "statements": show_statements(history, "What was said so far, in its order:", "Nothing was said so far."),
             "round": show_round(state, settings),
+            "next": ADVICE if has_further_round(state, settings) else NO_ADVICE,
+            "weaker": WEAKER if settings.procedure == "lean" else "",
         }
 
     def shown(state: TrialState, settings: TrialSettings) -> list[Evidence]:
         record = on_record(state["evidence"], state["turns"])
-        return visible_exhibits(record, statements(state["turns"]), whole=settings.exhibits == "whole")
+        whole = settings.exhibits == "whole" or (settings.exhibits == "best" and len(record) <= BEST_EXHIBITS)
+        cited = visible_exhibits(record, statements(state["turns"]), whole=whole)
+        best = rank_by_weight(record)[:BEST_EXHIBITS] if settings.exhibits == "best" else []
+        return [piece for piece in record if piece in cited or piece in best]
 
-    return speaker_node("proclaim/critique", CritiqueReply, values, turn_starter("critic", "critique"), shown=shown)
+    begin = turn_starter("critic", "critique")
+    return speaker_node("proclaim/critique", CritiqueReply, values, begin, shown=shown, lean=OpenCritiqueReply)
 
 
 # --- the court --------------------------------------------------------------------------------------------------------
@@ -247,21 +295,41 @@ def tell_closing(turn: Turn, known: Known) -> Iterator[Said]:
     yield Said("close", "decides", found, turn["reason"], "finding")
 
 
+def has_further_round(state: TrialState, settings: TrialSettings) -> bool:
+    """Whether this round is not the last one that the settings allow."""
+    return this_round(state) < settings.rounds_of(state["phase"])
+
+
 def may_close(state: TrialState, settings: TrialSettings) -> bool:
     """Whether the court is asked after this round whether to close the debate.
 
-    The court is not asked if its decision could not be the stop reason. There are three such cases: without progressive
-    retrieval; before ``min_rounds``; and if novelty is exhausted, which comes before the court in `stop_reason`.
+    The court is not asked if its decision could change nothing. There are four such cases: without progressive
+    retrieval; before ``min_rounds``; after the last round; and if novelty is exhausted, which comes before the court in
+    `stop_reason`. In the lean procedure, there is one more: if a side concedes.
 
     Args:
         state: the state of the debate in court.
         settings: the trial's settings.
     """
     rounds = this_round(state)
-    if not settings.progressive_retrieval or rounds < settings.min_rounds:
+    if not settings.progressive_retrieval or rounds < settings.min_rounds or not has_further_round(state, settings):
+        return False
+    if settings.procedure == "lean" and conceding(state):
         return False
     # Exhausted novelty comes before the court in `stop_reason`.
     return not is_exhausted(values_by_round(state["turns"], rounds)["novelty"], settings.exhaustion)
+
+
+def conceding(state: TrialState) -> list[Side]:
+    """The sides that concede in this round; always empty in the full procedure."""
+    argued = turns_in_round(state["turns"], this_round(state), "argue")
+    return [turn["side"] for turn in argued if turn.get("concedes")]
+
+
+def is_conceded(critique: Mapping[str, Any] | None, sides: Collection[str]) -> bool:
+    """Whether the side with the weaker case is among the sides that concede; if neither is weaker, any counts."""
+    weaker = critique.get("weaker") if critique else None
+    return weaker in sides or (weaker == "neither" and bool(sides))
 
 
 def court_node() -> Node:
@@ -323,12 +391,16 @@ def stop_reason(
     novelties: Sequence[float | None],
     resolved: bool,
     closed: bool,
+    conceded: bool = False,
     min_rounds: int = 2,
     max_rounds: int = 10,
     plateau: float = 0.05,
     exhaustion: float = 0.10,
 ) -> StopReason | None:
-    """The reason to stop a debate after a round; None if the debate continues (PROClaim, section 2.5)."""
+    """The reason to stop a debate after a round; None if the debate continues (PROClaim, section 2.5).
+
+    If the weaker side concedes (``conceded``), a debate that the critic finds resolved also ends before ``min_rounds``.
+    """
     # Of several reasons, the first counts.
     reasons: list[tuple[StopReason, bool]] = [
         ("reflection_plateau", is_plateau(totals, plateau)),
@@ -340,6 +412,8 @@ def stop_reason(
         for reason, holds in reasons:
             if holds:
                 return reason
+    if resolved and conceded:
+        return "critic_resolved"
     return "max_rounds" if rounds >= max_rounds else None
 
 
@@ -365,6 +439,7 @@ def close_round_node() -> Node:
                 novelties=course["novelty"],
                 resolved=_any_turn_has(turns, rounds, "critique", "debate_resolved"),
                 closed=_any_turn_has(turns, rounds, "close", "close"),
+                conceded=is_conceded(next(iter(turns_in_round(turns, rounds, "critique")), None), conceding(state)),
                 min_rounds=settings.min_rounds,
                 max_rounds=settings.rounds_of(state["phase"]),
                 plateau=settings.plateau,

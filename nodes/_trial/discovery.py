@@ -16,19 +16,18 @@ from moot.core.errors import BudgetExhausted, MootError
 from moot.core.lazy import imported
 from moot.core.words import count_with_noun
 from moot.nodes._models.speaker import affects_only_call
-from moot.nodes._records.entries import Turn
+from moot.nodes._records.entries import Side, Turn
 from moot.nodes._records.pieces import Pieces
 from moot.nodes._runtime.ceilings import in_time
 from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import TrialState
-from moot.nodes._runtime.turns import Known, Said, Search, Started, tells
+from moot.nodes._runtime.turns import Known, Said, Search, Started, new_turn, tells
 from moot.nodes._steps.retrieving import tell_empty_search
 from moot.nodes._steps.score import average, mean_cosine
 from moot.nodes._texts.replies import QueryReply, Reply, Text
 from moot.nodes._trial.courtroom import (
     SCORE_DECIMALS,
     SIDES,
-    Side,
     all_exhibits,
     case_of,
     counsel_for,
@@ -37,6 +36,7 @@ from moot.nodes._trial.courtroom import (
     last_values,
     names_suffix,
     on_record,
+    show_best,
     show_recent,
     show_record,
     show_round,
@@ -46,13 +46,15 @@ from moot.nodes._trial.courtroom import (
     tell_statement,
     this_round,
     to_counsel,
+    to_speaker,
     turns_in_round,
 )
-from moot.nodes._trial.negotiation import searcher
+from moot.nodes._trial.negotiation import ruling, searcher
 from moot.nodes._trial.trial_settings import TrialSettings
 from moot.prompts import as_data
 from moot.retrievers import Evidence
 from moot.retrievers._encoders import Encoder, Vector, vectors_of
+from moot.retrievers._excerpts import shown_text
 
 QUERY = "proclaim/query"
 REFINE = "proclaim/refine"
@@ -172,7 +174,9 @@ class Discovery(Started):
 def tell_discovery(turn: Turn, known: Known) -> Iterator[Said]:
     """What a side lacks, asks and finds, and why it does not search again."""
     who = side_name(turn)
-    if "gap" in turn:
+    if lacks_nothing(turn):
+        yield Said("gap", "lacks", "nothing that could still change the outcome", who=who)
+    elif "gap" in turn:
         yield from tell_statement(turn, "gap", "lacks", kind="")
     if "retrieval" in turn:
         if "formulated" in turn:
@@ -197,9 +201,12 @@ def _joined_in_words(turn: Turn, known: Known) -> str:
     found = [known.pieces[id] for id in turn["evidence_ids"] if id in known.pieces]
     joined = known.titles(turn["joined"])
     many = f"{len(joined) or 'none'} {'join' if len(joined) > 1 else 'joins'} the record"
-    barred = sum(map(is_unadmitted, found))
+    light = [piece for piece in found if piece.get("pool") == "discovery" and "weight" in piece]
+    barred = sum(is_unadmitted(piece) for piece in found if piece not in light)
     how = f"mean novelty {last_values([turn['scores'].get('novelty')], 1)}"
     how += f"; {barred} not admitted before" if barred else ""
+    too_light = sum(piece["status"] == "discarded" for piece in light)
+    how += f"; {too_light} of too little weight" if too_light else ""
     least = known.settings.min_request_similarity
     dissimilar = sum(r.get("request_similarity", least) < least for p in found for r in p["retrievals"])
     how += f"; {dissimilar} not similar to the request" if dissimilar else ""
@@ -243,23 +250,56 @@ class GapReply(Reply):
     gap: Text
 
 
+class OpenGapReply(Reply):
+    """The evidence that a side lacks; empty if it lacks none."""
+
+    gap: str
+
+
+WISH = (
+    "Which one piece of evidence that is not on record would help your side most? State it as `gap`, in one sentence "
+    "that names what it is about."
+)
+WISH_OR_NONE = (
+    "Could evidence that is not on record still change the outcome for your side? If so, say in `gap`, in one "
+    "sentence, what it would have to show, and about what. If the record settles the matter, or you would concede, "
+    "leave `gap` empty: then nothing is searched for."
+)
+"""What a side is asked in the full and in the lean procedure."""
+
+
+def lacks_nothing(turn: Turn) -> bool:
+    """Whether a side said in its turn that it lacks no evidence, so that it does not search in this round.
+
+    Args:
+        turn: the side's turn.
+    """
+    gap = turn.get("gap")
+    return gap is not None and not gap.strip()
+
+
 def gap_node() -> Node:
     """Writes a side's gap, the evidence that it needs most, into its turn (appendix I, step 1).
+
+    In the lean procedure, the gap may be empty (`lacks_nothing`).
 
     Reads: claim, task, phase, evidence, heard, turns and, if present, premises, rounds and debater.
     """
 
     def values(state: TrialState, settings: TrialSettings) -> dict[str, str]:
         whole = settings.exhibits == "whole"
+        of_best = settings.exhibits == "best" and not state["heard"]
+        record = show_record(state["evidence"], state["heard"], whole=whole, titles=True)
         return {
             **case_of(state),
             **side_of(state),
-            "exhibits": show_record(state["evidence"], state["heard"], whole=whole, titles=True),
+            "exhibits": show_best(state["evidence"]) if of_best else record,
             "statements": show_recent(state["heard"]),
             "round": show_round(state, settings),
+            "wish": WISH_OR_NONE if settings.procedure == "lean" else WISH,
         }
 
-    return speaker_node("proclaim/gap", GapReply, values, shown=all_exhibits)
+    return speaker_node("proclaim/gap", GapReply, values, shown=all_exhibits, lean=OpenGapReply)
 
 
 def discovery_query_node() -> Node:
@@ -329,14 +369,15 @@ def admit_node() -> Node:
 
     async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
         # The plaintiff's results are compared with the record first, then the defense's.
-        turns = sorted(turns_in_round(state["turns"], this_round(state), "discover"), key=_side_index)
+        begun = turns_in_round(state["turns"], this_round(state), "discover")
+        turns = sorted((turn for turn in begun if not lacks_nothing(turn)), key=_side_index)
         known = Pieces(state["evidence"])
         found = [known[i] for turn in turns for i in turn["evidence_ids"]]
         if not found:
             return {"turns": [_with_end(_with_unknown_scores(turn), state["turns"], run.settings) for turn in turns]}
         encoder, settings = await run.encoder(), run.settings
         pieces, requests = [*found, *on_record(state["evidence"])], [request_of(state, turn) for turn in turns]
-        encoding = asyncio.gather(vectors_of(pieces, encoder), encoder.embed(requests))
+        encoding = asyncio.gather(vectors_of(as_shown(pieces), encoder), encoder.embed(requests))
         try:
             vectors, request_vectors = await in_time(encoding, "text encoder")
         except BudgetExhausted as error:
@@ -352,11 +393,15 @@ def admit_node() -> Node:
         record = vectors[len(found) :]
         ratings = rate(candidates, record, settings.novelty_threshold, settings.min_request_similarity)
         rated = zip(found, candidates, ratings, strict=True)
+        waits = settings.procedure == "lean"  # for the arbiter
         written: list[Turn] = []
         evidence: list[Evidence] = []
         for turn in turns:
             own = [*islice(rated, len(turn["evidence_ids"]))]
-            evidence += [_with_rating(piece, new, one.similarity, joins, turn) for piece, one, (new, joins) in own]
+            evidence += [
+                _with_rating(piece, new, one.similarity, None if joins and waits else joins, turn)
+                for piece, one, (new, joins) in own
+            ]
             novelties = [new for _, _, (new, _) in own]
             scores = {
                 "novelty": average(novelties),
@@ -367,6 +412,62 @@ def admit_node() -> Node:
             joined = [piece["id"] for piece, _, (_, joins) in own if joins]
             written.append(_with_end({**turn, "joined": joined, "scores": scores}, state["turns"], settings))
         return {"turns": written, "evidence": evidence}
+
+    return Node(step)
+
+
+def to_discovery_arbiter(to: str, state: TrialState) -> list[Send]:
+    """Builds the `Send`s that make the arbiter weigh the results of this round's searches that would join the record.
+
+    Empty in the full procedure, in which they join without a weight.
+
+    Args:
+        to: the node.
+        state: the state of the debate in court.
+    """
+    known, round = Pieces(state["evidence"]), this_round(state)
+    waiting = [
+        known[id]
+        for turn in turns_in_round(state["turns"], round, "discover")
+        for id in turn.get("joined") or ()
+        if known[id].get("status") != "discovered"
+    ]
+    return [
+        to_speaker(
+            to,
+            state,
+            {"name": "arbiter"},
+            new_turn(round, "arbiter", "weigh", number, phase=state["phase"]),
+            evidence=[piece],
+        )
+        for number, piece in enumerate(waiting, 1)
+    ]
+
+
+def rule_on_discoveries_node() -> Node:
+    """Adds the results that the arbiter gave a weight above ``disputed_above`` to the record, and discards the others.
+
+    Reads: rounds, turns, evidence. A piece without a weight does not join, with a warning.
+    """
+
+    async def step(state: TrialState, run: NodeContext) -> dict[str, Any]:
+        known, round = Pieces(state["evidence"]), this_round(state)
+        ruled: list[Evidence] = []
+        for turn in turns_in_round(state["turns"], round, "weigh"):
+            (exhibit,) = turn["evidence_ids"]
+            if (weight := turn["scores"].get("weight")) is None:
+                run.record.warn("not_weighed", f"{exhibit} could not be weighed, so it does not join the record.")
+                ruled.append(_with_status(known[exhibit], joins=False))
+                continue
+            ratings: Any = {"relevance": turn["relevance"], "credibility": turn["credibility"], "weight": weight}
+            joins = ruling(weight, disputed=run.settings.disputed_above) != "discarded"
+            ruled.append(_with_status({**known[exhibit], **ratings}, joins=joins))
+        joined = {piece["id"] for piece in ruled if piece["status"] == "discovered"}
+        searched = [turn for turn in turns_in_round(state["turns"], round, "discover") if turn.get("joined")]
+        return {
+            "turns": [{**turn, "joined": [id for id in turn["joined"] if id in joined]} for turn in searched],
+            "evidence": ruled,
+        }
 
     return Node(step)
 
@@ -384,15 +485,18 @@ def _side_index(turn: Turn) -> int:
     return SIDES.index(turn["side"])
 
 
-def _with_rating(piece: Evidence, novelty: float, similarity: float, joins: bool, turn: Turn) -> Evidence:
-    """A piece with only this search, rated, in ``retrievals``; its status stays, unless it joins the record."""
+def _with_rating(piece: Evidence, novelty: float, similarity: float, joins: bool | None, turn: Turn) -> Evidence:
+    """A piece with only this search, rated, in ``retrievals``; its status stays, unless it joins the record.
+
+    ``joins`` is None for a piece that waits for the arbiter's weight.
+    """
     asked = {"agent": turn["agent"], "round": turn["round"], "query": turn["query"]}
     found = [r for r in piece["retrievals"] if asked.items() <= r.items()]
     rated: Evidence = {
         **piece,
         "retrievals": [{**r, "novelty": novelty, "request_similarity": similarity} for r in found],
     }
-    if "status" not in piece or joins:
+    if joins is not None and ("status" not in piece or joins):
         return _with_status(rated, joins=joins)
     return rated
 
@@ -402,13 +506,18 @@ def _with_status(piece: Evidence, *, joins: bool) -> Evidence:
     return {**piece, "pool": "discovery", "status": "discovered" if joins else "discarded"}
 
 
+def as_shown(pieces: Sequence[Evidence]) -> list[Evidence]:
+    """The pieces with the text that agents read, because an encoder may refuse a page's whole text."""
+    return [{**piece, "text": shown_text(piece)} for piece in pieces]
+
+
 async def _relevance(
     turn: Turn, pieces: Sequence[Evidence], run: NodeContext, encoder: Encoder
 ) -> dict[str, float | None]:
     """The score ``relevance``: the mean cosine of a query and its results; {} if it is off, or time is used up."""
     if run.settings.relevance_gain is None:
         return {}
-    encoding = asyncio.gather(encoder.embed([str(turn["query"])]), vectors_of(pieces, encoder))
+    encoding = asyncio.gather(encoder.embed([str(turn["query"])]), vectors_of(as_shown(pieces), encoder))
     try:
         (query,), vectors = await in_time(encoding, "text encoder")
     except BudgetExhausted:
@@ -418,7 +527,7 @@ async def _relevance(
 
 def _with_end(turn: Turn, turns: Sequence[Turn], settings: Any) -> Turn:
     """The turn of a side's search with ``ended``: why this search is the side's last, or None if the side goes on."""
-    own = [t for t in turns if t["step"] == "discover" and t["agent"] == turn["agent"]]
+    own = [t for t in turns if t["step"] == "discover" and t["agent"] == turn["agent"] and not lacks_nothing(t)]
     earlier = [t for t in own if t["round"] < turn["round"]]
     gain = relevance_gain([t["scores"].get("relevance") for t in [*earlier, turn]])
     end = retrieval_end(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from langgraph.types import Send
-from moot.nodes._records.entries import Turn
+from moot.nodes._records.entries import Side, Turn
 from moot.nodes._runtime.node import Node
 from moot.nodes._runtime.state import TrialState
 from moot.nodes._runtime.turns import Citation, Known, Said, Started, new_turn, outcome_of, tells
@@ -14,7 +14,6 @@ from moot.nodes._texts.replies import Quote, Reply, Text
 from moot.nodes._trial.courtroom import (
     LONGEST_FIELD,
     SIDES,
-    Side,
     all_exhibits,
     case_of,
     exhibits_by_setting,
@@ -46,20 +45,38 @@ class ArgumentReply(Reply):
     citations: list[Quote]
 
 
+class OpenArgumentReply(ArgumentReply):
+    """A counsel's argument, and whether the counsel concedes the case of its side."""
+
+    concedes: bool
+
+
+CONCESSION = (
+    "If the evidence on record has settled the matter against your side, so that no honest argument and no doubt is "
+    "left, set `concedes` to true, and say in the `argument` only what settles it; otherwise set it to false. To "
+    "concede is no fault."
+)
+"""What a counsel is told in the lean procedure."""
+
+
 class Argument(Started):
-    """A counsel's argument."""
+    """A counsel's argument; ``concedes`` exists in the lean procedure."""
 
     step: Literal["argue"]
     argument: str | None
     citations: list[Citation]
+    concedes: NotRequired[bool | None]
     outcome: str
 
 
 @tells(Argument)
 def tell_argument(turn: Turn, known: Known) -> Iterator[Said]:
-    """The argument, and the counsel's name if it speaks for the other side."""
+    """The argument, whether it concedes, and the counsel's name if it speaks for the other side."""
     by = "" if turn.get("side") in (turn["agent"], None) else f"(by the {turn['agent']}'s counsel) "
-    return tell_statement(turn, "argument", "argues", by)
+    yield from tell_statement(turn, "argument", "argues", by)
+    if turn.get("concedes"):
+        text = "that the evidence has settled the matter against it"
+        yield Said("concedes", "concedes", text, kind="finding", who=side_name(turn))
 
 
 def to_argument(to: str, state: TrialState, side: Side) -> list[Send]:
@@ -100,9 +117,10 @@ def argue_node() -> Node:
             "advice": show_advice(known.get("advice", [])),
             "reflection": show_reflection(known.get("flaws", []), known.get("stance", "")),
             "round": show_round(state, settings),
+            "concession": CONCESSION if settings.procedure == "lean" else "",
         }
 
-    return speaker_node("proclaim/argue", ArgumentReply, values, shown=all_exhibits, vital=True)
+    return speaker_node("proclaim/argue", ArgumentReply, values, shown=all_exhibits, vital=True, lean=OpenArgumentReply)
 
 
 def show_advice(advice: Sequence[str]) -> str:
@@ -158,6 +176,21 @@ def tell_expert_request(turn: Turn, known: Known) -> Iterator[Said]:
         yield Said("needed", "wants", f"an expert on {turn['expertise']}", turn["reason"], who=side_name(turn))
     elif "needed" in turn and turn["needed"] is None:
         yield Said("needed", "wants", outcome=outcome_of(turn), who=side_name(turn))
+
+
+def may_ask_experts(state: TrialState, settings: TrialSettings) -> bool:
+    """Whether the sides may ask for experts in this round.
+
+    In the lean procedure, they may only if the critic found a premise unresolved after the last round.
+
+    Args:
+        state: the state of the debate in court.
+        settings: the trial's settings.
+    """
+    if settings.procedure == "full":
+        return True
+    last = turns_in_round(state["turns"], this_round(state) - 1, "critique")
+    return any(turn.get("unresolved_premises") for turn in last)
 
 
 def to_expert_requests(to: str, state: TrialState) -> list[Send]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from langgraph.types import Send
 from moot.core.errors import ReplyError, WorldError
-from moot.nodes._records.entries import Turn
+from moot.nodes._records.entries import OPPOSITE, Turn
 from moot.nodes._records.pieces import Pieces
 from moot.nodes._runtime.ceilings import stopped_by_ceiling
 from moot.nodes._runtime.node import Node, NodeContext
@@ -19,7 +19,6 @@ from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.show import show_evidence
 from moot.nodes._trial.courtroom import (
     NO_EXHIBIT,
-    OPPOSITE,
     SCORE_DECIMALS,
     SIDES,
     Share,

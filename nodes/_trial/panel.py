@@ -19,7 +19,7 @@ from moot.nodes._runtime.turns import Known, Said, Started, new_turn, outcome_of
 from moot.nodes._speakers.turns import speaker_declaration
 from moot.nodes._steps.compare import common_outcome
 from moot.nodes._texts.answers import read_answer
-from moot.nodes._texts.labels import FALSE, OPEN, REFUTED, SUPPORTED, TRUE, UNSETTLED, fold_label
+from moot.nodes._texts.labels import COMPROMISED, FALSE, OPEN, REFUTED, SUPPORTED, TRUE, UNSETTLED, fold_label
 from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.show import cited_ids, show_evidence, show_persona
 from moot.nodes._texts.task import TASKS, make_task
@@ -51,6 +51,7 @@ from moot.nodes._trial.courtroom import (
     to_speaker,
     turn_starter,
 )
+from moot.nodes._trial.discovery import lacks_nothing
 from moot.nodes._trial.trial_settings import TrialSettings
 from moot.prompts import as_data
 from moot.retrievers import Evidence
@@ -67,7 +68,7 @@ _YES, _NO, _MAYBE = ((meaning, (label,)) for label, meaning, _ in TASKS["pubmedq
 _NOT_SUPPORTED = TASKS["hover"].labels[1][1]
 LABELS_OF_VERDICTS: dict[Verdict, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "SUPPORTED": ((TRUE, _YES[0]), (*SUPPORTED, "true", *_YES[1])),
-    "NOT SUPPORTED": ((FALSE, _NOT_SUPPORTED, _NO[0]), (*REFUTED, "not supported", "false", *_NO[1])),
+    "NOT SUPPORTED": ((FALSE, COMPROMISED, _NOT_SUPPORTED, _NO[0]), (*REFUTED, "not supported", "false", *_NO[1])),
     "INCONCLUSIVE": (
         (OPEN, _NOT_SUPPORTED, _MAYBE[0]),
         (*UNSETTLED, "inconclusive", "unproven", "unverified", "unknown", *_MAYBE[1]),
@@ -216,6 +217,17 @@ def fitting_exhibits(
     return [p for p in pieces if p["id"] not in left_out], [p for p in pieces if p["id"] in left_out]
 
 
+ABOUT_EXHIBITS = (
+    "The exhibits, with the weight from 0 to 1 that they were given before the debates. Discovered ones were found "
+    "during a debate, and not weighed; disputed ones were not before the counsel:"
+)
+ABOUT_WEIGHED = (
+    "The exhibits, each with the weight from 0 to 1 that it was given. Discovered ones were found during a debate; "
+    "disputed ones were not shown to the counsel:"
+)
+"""What judges are told of the exhibits, in the full and in the lean procedure."""
+
+
 def fit_record(
     claim: str, task: Task, turns: Sequence[Turn], evidence: Sequence[Evidence], most_tokens: int
 ) -> tuple[dict[str, str], list[Evidence]]:
@@ -237,7 +249,9 @@ def fit_record(
     cited_ones = ", ".join(piece["id"] for piece in left_out if piece["id"] in cited)
     note = f"({len(left_out)} more are left out for the record's length; cited of these: {cited_ones or 'none'}.)"
     exhibits = [show_exhibits(kept), *([note] if left_out else [])]
-    return values | parts | {"exhibits": "\n".join(exhibits)}, left_out
+    weighed = any("weight" in piece for piece in evidence if piece.get("status") == "discovered")
+    about = ABOUT_WEIGHED if weighed else ABOUT_EXHIBITS
+    return values | parts | {"about_exhibits": about, "exhibits": "\n".join(exhibits)}, left_out
 
 
 def tokens_without_exhibits(values: Mapping[str, str]) -> int:
@@ -271,6 +285,8 @@ def show_retrieval(turns: Iterable[Turn]) -> str:
 
 
 def _search_line(turn: Turn) -> str:
+    if lacks_nothing(turn):
+        return f"{_round_text(turn)}, {turn['side']}: looked for nothing more"
     scores = turn.get("scores", {})
     novelty = "" if scores.get("novelty") is None else f", mean novelty {scores['novelty']:.2f}"
     formulated = turn.get("formulated")
@@ -527,6 +543,12 @@ def decide_node() -> Node:
                 f"The panel found the claim INCONCLUSIVE; because it was not refuted, the answer is {answer}.",
             )
         first = primary_debate(state.get("debates") or [])
+        if run.settings.role_switch and not run.settings.switches_sides:
+            run.record.warn(
+                "no_role_switch",
+                f"Both counsel have the model {run.settings.counsel_models()['defense']}, so there was no debate with "
+                "switched sides, and nothing is added for consistency. Name another model in `models.defense`.",
+            )
         return {
             "answer": answer,
             "raw_verdict": decided.verdict,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._runtime.opening import Needs
-from moot.nodes._runtime.settings import SOURCES, Moment, Source, SourcesSettings, ask_person
+from moot.nodes._runtime.settings import SOURCES, Moment, Source, SourcesSettings, ask_person, by_preset
 from moot.nodes._speakers.turns import SHARED_ROLES, Agent, check_unique_names, needs_for, number_speakers
 from moot.nodes._trial.confidence import CONSENSUS_WEIGHT, QUALITY_WEIGHT, Verdict
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -84,6 +85,19 @@ class TrialSettings(SourcesSettings):
     min_rounds: int = Field(default=2, ge=1, le=20, description="The first round after which a debate may stop early.")
     switched_rounds: int = Field(default=2, ge=1, le=20, description="Maximum number of rounds with switched sides.")
     role_switch: bool = Field(default=True, description="Off: no debate with switched sides.")
+    switch_same_model: bool = by_preset(
+        paper=True,
+        practical=False,
+        description="Off: if both counsel have the same model, there is no debate with switched sides, which one model "
+        "would only repeat.",
+    )
+    procedure: Literal["full", "lean"] = by_preset(
+        paper="full",
+        practical="lean",
+        description="full: as in the paper. lean: a side may say that it lacks nothing, and may concede; the first "
+        "round may then end the debate. The arbiter weighs what a search finds before it joins the record. Experts are "
+        "offered only while a premise is open. The court is asked only if no side concedes and a round is left.",
+    )
     progressive_retrieval: bool = Field(
         default=True,
         description="Off: no retrieval during the debates, and each debate has exactly "
@@ -102,11 +116,13 @@ class TrialSettings(SourcesSettings):
         le=1,
         description="If more than this share of a side's retrieval is redundant, the side's search ends.",
     )
-    min_request_similarity: float = Field(
-        default=0.20,
+    min_request_similarity: float = by_preset(
+        paper=-1.0,
+        practical=0.20,
         ge=-1,
         le=1,
-        description="Minimum similarity (cosine) to the side's request that evidence needs to join the record.",
+        description="Minimum similarity (cosine) to the side's request that evidence needs to join the record; -1: "
+        "none, as in the paper.",
     )
     max_retrievals: int = Field(
         default=10, ge=1, le=20, description="Maximum number of retrievals per side in a debate."
@@ -131,11 +147,13 @@ class TrialSettings(SourcesSettings):
         le=2,
         description="The debate stops if the mean novelty of retrieved evidence is below this in two rounds in a row.",
     )
-    exhibits: Literal["cited", "whole"] = Field(
-        default="cited",
+    exhibits: Literal["cited", "best", "whole"] = by_preset(
+        paper="cited",
+        practical="best",
         description="Form of exhibits for gaps, testimony, reflections and the critic. cited: the titles and quoted "
-        "passages of cited exhibits, and for gaps also the other titles; whole: the whole texts of all exhibits. "
-        "Arguments and judges always have the whole texts.",
+        "passages of cited exhibits, and for gaps also the other titles; best: the same, but for the critic and the "
+        "first gaps the whole texts of the five exhibits with the greatest weight; whole: the whole texts of all "
+        "exhibits. Arguments and judges always have the whole texts.",
     )
     panel_tokens: int = Field(
         default=48_000,
@@ -192,6 +210,16 @@ class TrialSettings(SourcesSettings):
         return self.temperatures.get(role, self.temperatures["judges"] if judges else self.temperature)
 
     @property
+    def switches_sides(self) -> bool:
+        """Whether there is a debate with switched sides."""
+        return self.role_switch and (self.switch_same_model or len({*self.counsel_models().values()}) > 1)
+
+    def counsel_models(self) -> dict[str, str | None]:
+        """The name of each counsel's model; None if the settings name none."""
+        chosen = {side: self.models.get(side, self.model) for side in ("plaintiff", "defense")}
+        return {side: one.model if isinstance(one, ModelChoice) else one for side, one in chosen.items()}
+
+    @property
     def searches_in_debates(self) -> bool:
         """Whether the sides search for more evidence during the debates."""
         return self.progressive_retrieval and bool(self.sources)
@@ -209,6 +237,6 @@ def trial_needs(settings: TrialSettings) -> Needs:
     Args:
         settings: the trial's settings.
     """
-    roles = set(ROLES) - (set() if settings.role_switch else {"analyser"})
+    roles = set(ROLES) - (set() if settings.switches_sides else {"analyser"})
     speakers = dict.fromkeys(sorted(roles)) | {judge.name: judge.model for judge in settings.judges}
     return needs_for(settings, speakers, settings.sources_to_open(), encoder=settings.searches_in_debates)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal, TypedDict
@@ -164,13 +165,26 @@ def unavailable_reason(provider: str) -> str:
     return ""
 
 
+OLLAMA_NAME = re.compile(r"[\w./-]+:(latest|e?\d[\d.x]*[bm](-[\w.-]+)?)", re.IGNORECASE)
+"""A name as Ollama writes it, with a tag: the number of parameters, or ``latest``."""
+
+
+def meant_model(name: str) -> str:
+    """The model that is meant by a name without a known provider, as provider:name; empty if that cannot be told."""
+    if OLLAMA_NAME.fullmatch(name):
+        return f"ollama:{name}"
+    family = re.split(r"[-:\d]", name.lower())[0]
+    maker = OTHER_NAMES.get(family) if ":" not in name else None
+    return f"{maker}:{name}" if maker else f"vllm:{name}" if re.fullmatch(r"[\w.-]+/[\w.-]+", name) else ""
+
+
 def check_provider(name: str) -> None:
     """Checks that the provider in a model's name (provider:name) is known."""
     provider = name.partition(":")[0]
     if provider in OWN_PROVIDERS or provider in VENDORS or provider == OBJECT:
         return
     known = (*OWN_PROVIDERS, *VENDORS)
-    other = OTHER_NAMES.get(provider)
+    other = meant_model(name) or OTHER_NAMES.get(provider)
     meant = f"Did you mean {other}?" if other else did_you_mean(provider, known).strip()
     endpoint = "any other OpenAI-compatible endpoint works as openai:NAME with OPENAI_BASE_URL set"
     otherwise = f"Known: {', '.join(known)}; {endpoint}."
@@ -200,11 +214,13 @@ def vendor_endpoint(provider: str) -> Endpoint:
     found = {name: os.environ.get(name, "").strip() for name in (*vendor.keys, *vendor.needs, *vendor.addresses)}
     key, variable = next(((found[name], name) for name in vendor.keys if found[name]), ("", ""))
     missing = [name for name in vendor.needs if not found[name]]
-    if not missing and vendor.keys and not key and not replaying.get():
-        missing = [vendor.keys[0]]
+    if vendor.keys and not key and not replaying.get():
+        missing.insert(0, vendor.keys[0])
     if missing:
+        are = "is not set" if len(missing) == 1 else "are not set"
         raise UserError(
-            f"{missing[0]} is not set, so models of {vendor.title} cannot be called. Set it: export {missing[0]}=...",
+            f"{' and '.join(missing)} {are}, so models of {vendor.title} cannot be called. Set "
+            f"{'it' if len(missing) == 1 else 'them'}: export {' '.join(f'{name}=...' for name in missing)}",
             kind="missing_key",
         )
     named = next((name for name in vendor.addresses if found[name]), "")

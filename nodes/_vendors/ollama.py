@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -27,10 +28,11 @@ NUM_CTX = re.compile(r"^num_ctx\s+(\d+)\s*$", re.MULTILINE)
 
 
 class Loaded(NamedTuple):
-    """A loaded model: the ``num_ctx`` that requests must send, if any, and the context, if the server tells it."""
+    """A loaded model: the ``num_ctx`` that requests must send, if any, the context, if known, and whether it thinks."""
 
     num_ctx: int | None
     context: int | None
+    thinks: bool = False
 
 
 async def ollama_chat(model: str, endpoint: Endpoint, num_ctx: int | None, **wanted: Any) -> BaseChatModel:
@@ -51,22 +53,33 @@ async def ollama_chat(model: str, endpoint: Endpoint, num_ctx: int | None, **wan
     return await asyncio.to_thread(make)
 
 
-async def load(model: str, endpoint: Endpoint, num_ctx: int | None) -> Loaded:
-    """Loads a model, once per event loop, with a context of ``num_ctx`` tokens or, for None, with the server's."""
-    return await create_once(("ollama", endpoint, model, num_ctx), lambda: _load(model, endpoint, num_ctx))
+async def load(model: str, endpoint: Endpoint, num_ctx: int | None, **own: Any) -> Loaded:
+    """Loads a model, once per event loop, with a context of ``num_ctx`` tokens or, for None, with the server's.
+
+    ``own``: options of the HTTP client, in place of moot's.
+    """
+    key = ("ollama", endpoint, model, num_ctx, repr(own))
+    return await create_once(key, lambda: _load(model, endpoint, num_ctx, own))
 
 
-async def _load(model: str, endpoint: Endpoint, num_ctx: int | None) -> Loaded:
-    client = await ollama_client(endpoint)
+async def load_object(chat: BaseChatModel, endpoint: Endpoint, num_ctx: int | None) -> Loaded:
+    """The same as `load`, for a ChatOllama that a program made, with the options of its HTTP client."""
+    made: Any = chat
+    own = {**(made.client_kwargs or {}), **(made.async_client_kwargs or {})}
+    return await load(made.model, endpoint, num_ctx or made.num_ctx, **own)
+
+
+async def _load(model: str, endpoint: Endpoint, num_ctx: int | None, own: Mapping[str, Any]) -> Loaded:
+    client = await ollama_client(endpoint, own)
     try:
         async with asyncio.timeout(LOAD_SECONDS):
             # A request without a prompt only loads the model.
             await client.generate(model=model, options={"num_ctx": num_ctx} if num_ctx else None)
             running = (await client.ps()).models
             context = next((one.context_length for one in running if _is_same(model, one.model or one.name)), None)
-            if not (context or num_ctx):
-                found = NUM_CTX.search((await client.show(model)).parameters or "")
-                context = int(found[1]) if found else None
+            about = await client.show(model)
+            if not (context or num_ctx) and (found := NUM_CTX.search(about.parameters or "")):
+                context = int(found[1])
     except TimeoutError as error:
         raise WorldError(
             f"{endpoint.display_url} has not loaded ollama:{model} within {LOAD_SECONDS:.0f} s. Load it before the "
@@ -76,9 +89,10 @@ async def _load(model: str, endpoint: Endpoint, num_ctx: int | None) -> Loaded:
         ) from error
     except Exception as error:
         raise explain(error, endpoint, f"ollama:{model}") from error
+    thinks = "thinking" in (about.capabilities or ())
     if not (context or num_ctx):  # an old server
-        return Loaded(USUAL_CONTEXT, USUAL_CONTEXT)
-    return Loaded(num_ctx, context or num_ctx or USUAL_CONTEXT)
+        return Loaded(USUAL_CONTEXT, USUAL_CONTEXT, thinks)
+    return Loaded(num_ctx, context or num_ctx or USUAL_CONTEXT, thinks)
 
 
 def _is_same(model: str, listed: str | None) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from moot.core.lazy import imported
+from moot.retrievers._documents.grid import INLINE, text_of
 from moot.retrievers._documents.parsed import Part
 
 
@@ -22,33 +23,25 @@ def blocks(body: Any, headings: tuple[str, ...], tags: tuple[str, ...]) -> Itera
                     yield part
                 within, loose = element, []
             else:
-                loose.append(element.text or "")
+                loose += [*_edge(element), element.text or ""]
         elif event == "end" and element is within:
             within = None
             if element.tag in headings:
-                heading = " ".join(element.itertext()).strip()[:200]
-            elif part := _part(_rows(element) or element.itertext(), heading):
+                heading = " ".join(text_of(element).split())[:200]
+            elif part := _part([text_of(element)], heading):
                 yield part
         if event == "end" and within is None and element is not body:
-            loose.append(element.tail or "")
+            loose += [*_edge(element), element.tail or ""]
     if part := _part(loose, heading):
         yield part
 
 
-def _rows(table: Any) -> list[str]:
-    """The rows of a table with the column's name before each cell; empty if its first row does not name the columns."""
-    rows = [
-        [(cell.get("role"), " ".join(" ".join(cell.itertext()).split())) for cell in row] for row in table.iter("row")
-    ]
-    if len(rows) < 2 or {len(row) for row in rows} != {len(rows[0])} or {role for role, _ in rows[0]} != {"head"}:
-        return []
-    return [
-        "; ".join(f"{name}: {cell}" for (_, name), (_, cell) in zip(rows[0], row, strict=True)) + "."
-        for row in rows[1:]
-    ]
+def _edge(element: Any) -> tuple[str, ...]:
+    """What divides the text around the start or the end of an element."""
+    return () if element.tag in INLINE else ("\n",)
 
 
 def _part(texts: Iterable[str], heading: str) -> Part | None:
     """A part with these texts; None if they are only white space."""
-    text = " ".join(" ".join(texts).split())
+    text = " ".join("".join(texts).split())
     return {"text": text, "heading": heading, "page": 0} if text else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ from typing import Any, Literal
 
 from moot.core.errors import UserError
 from moot.retrievers._documents.ocr import LANGUAGES
-from moot.retrievers._documents.parse import Kind, parse
+from moot.retrievers._documents.parse import Kind, check_package, parse
 from moot.retrievers._documents.parsed import ParsedDocument, UnreadableDocument
 from moot.retrievers._documents.rows import read_workbook
 from moot.retrievers._documents.tables import Sheet
@@ -44,13 +45,13 @@ class Child:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
-    def read(self, file: Path, kind: Kind | Literal["sheets"]) -> Any:
+    def read(self, file: Path, kind: Kind | Literal["sheets"], longest: float) -> Any:
         """Parses a document, or reads a workbook's sheets; UnreadableDocument also if this takes too much; blocking."""
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
         seconds = SECONDS + file.stat().st_size / 2**20
-        end = time.monotonic() + LONGEST
+        end = time.monotonic() + longest
         line = b"\n"
         try:
             process.stdin.write(json.dumps([os.fspath(file.absolute()), kind]).encode() + b"\n")
@@ -62,7 +63,7 @@ class Child:
         if not line.endswith(b"\n"):  # the process ended, perhaps in the middle of its answer
             self.close()
             why = (
-                f"more than {seconds:.0f} seconds for a page, or {LONGEST:.0f} for all. Give a part of it"
+                f"more than {seconds:.0f} seconds for a page, or {longest:.0f} for all. Give a part of it"
                 if late
                 else f"more than {MEMORY // 2**20:,} MiB of memory, or it crashes the reader"
             )
@@ -128,7 +129,7 @@ def read_documents(files: Iterable[tuple[Path, Kind]]) -> Iterator[ParsedDocumen
     def read(file: Path, kind: Kind) -> ParsedDocument | UnreadableDocument:
         child = idle.pop()
         try:
-            found: ParsedDocument = child.read(file, kind)
+            found: ParsedDocument = child.read(file, kind, LONGEST)
             return found
         except UnreadableDocument as error:
             return error
@@ -162,11 +163,35 @@ def read_document(file: Path, name: str, kind: Kind) -> ParsedDocument:
     return found
 
 
+def read_page(file: Path, kind: Kind, seconds: float) -> ParsedDocument:
+    """Parses a web page within a time limit, in one of `AT_ONCE` child processes that live on; blocking."""
+    with _places:
+        kept = _kept.setdefault(os.getpid(), [])
+        child = kept.pop() if kept else Child()
+        try:
+            found: ParsedDocument = child.read(file, kind, seconds)
+            return found
+        finally:
+            kept.append(child)
+
+
+_places = threading.BoundedSemaphore(AT_ONCE)
+_kept: dict[int, list[Child]] = {}
+"""The idle child processes of `read_page`, by the process that started them; they end with it."""
+
+
+@atexit.register
+def _close_kept() -> None:
+    for child in _kept.pop(os.getpid(), ()):
+        child.close()
+
+
 def read_sheets(file: Path, name: str) -> tuple[list[Sheet], str]:
     """The sheets of an Excel workbook and a note about them, read in a child process as by `read_document`."""
+    check_package("xlsx")
     child = Child()
     try:
-        sheets, note = child.read(file, "sheets")
+        sheets, note = child.read(file, "sheets", LONGEST)
         return sheets, note
     except UnreadableDocument as why:
         raise unreadable(name, why) from why

@@ -1,4 +1,4 @@
-"""Writes Word's equations (OMML) as a line of text, such as ``(a + b)/c``."""
+"""Writes equations of Word (OMML) and of web pages (MathML) as a line of text, such as ``(a + b)/c``."""
 
 from __future__ import annotations
 
@@ -49,6 +49,33 @@ def linear(element: Any) -> str:
             return f"[{' | '.join(row for row in rows if row)}]"
         case _:
             return "".join(map(linear, element))
+
+
+def of_mathml(element: Any) -> str:
+    """An element of MathML in HTML as text, without its annotations."""
+    kind = element.tag if isinstance(element.tag, str) else ""
+    if kind in ("annotation", "annotation-xml"):
+        return ""
+    parts = [of_mathml(child).strip() for child in element]
+    match kind, parts:
+        case "mfrac", [above, below]:
+            return f"{_grouped(above)}/{_grouped(below)}"
+        case ("msup" | "mover", [base, above]):
+            return base + _script("^", above)
+        case ("msub" | "munder", [base, below]):
+            return base + _script("_", below)
+        case ("msubsup" | "munderover", [base, below, above]):
+            return base + _script("_", below) + _script("^", above)
+        case "msqrt", _:
+            return f"√{_grouped(''.join(parts))}"
+        case "mroot", [base, degree]:
+            return f"{degree.translate(UP)}√{_grouped(base)}"
+        case "mtable", _:
+            return f"[{' | '.join(parts)}]"
+        case "mtr", _:
+            return "; ".join(parts)
+        case _:
+            return (element.text or "").strip() + "".join(parts)
 
 
 def _grouped(text: str) -> str:

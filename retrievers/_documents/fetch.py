@@ -13,17 +13,19 @@ import json
 import os
 import re
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from html.parser import HTMLParser
+from http.client import responses
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import getproxies
 
-from moot.core.endpoint import client_error, tls
+from moot.core.endpoint import client_error, tls, user_agent
 from moot.core.errors import MootError, UserError, WorldError
 from moot.core.files import storage_error, write_atomically
 from moot.core.home import moot_home, private_folder
@@ -35,10 +37,16 @@ HOSTS = "MOOT_FETCH_HOSTS"
 """The environment variable with hosts in private networks that may be fetched, separated by commas."""
 LARGEST = 50 * 2**20
 """The maximum size of a decompressed answer, in bytes."""
+CONTACT = "MOOT_FETCH_CONTACT"
+"""The environment variable with an address for the operators of websites, which every request names."""
 SECONDS = 60.0
-"""Time limit of a fetch in seconds, from the first connection to the stored file."""
+"""Time limit of a fetch in seconds, from the first connection to the last byte."""
 REDIRECTS = 5
 """The maximum number of redirects."""
+REFRESH = re.compile(r"\s*\d(?:\.\d*)?\s*[;,]\s*(?:url\s*=)?\s*[\"']?([^\"']+)[\"']?\s*", re.IGNORECASE)
+"""What a page says that goes on to another address by itself: after how many seconds, and where."""
+REFRESH_WITHIN = 8192
+"""The number of bytes at the beginning of a page in which this is looked for: such pages are short."""
 TEXTS = (".html", ".csv", ".md", ".txt", ".jsonl")
 """Suffixes of text files. `in_utf8` may convert their texts."""
 NAT64 = IPv6Network("64:ff9b::/96")
@@ -73,9 +81,26 @@ class FetchedDocument:
     text: Path  # converted to UTF-8, if `in_utf8` converted it; otherwise ``file``
 
 
-def is_url(text: str) -> bool:
-    """Whether a text begins with http:// or https://."""
-    return bool(re.match(r"https?://", text, re.IGNORECASE))
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a request, after redirects."""
+
+    url: str  # that answered
+    status: int
+    kind: str  # the media type
+    charset: str | None  # as the server declares it
+    content: bytes
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of a file with the content: by content, media type or address; empty if it is not supported."""
+        suffix = Path(unquote(urlsplit(self.url).path)).suffix.lower()
+        known = suffix if suffix in SUFFIXES.values() else ""
+        return _suffix_of(self.content) or SUFFIXES.get(self.kind) or known
+
+
+async def allow_all(url: str) -> None:
+    """Allows every address."""
 
 
 def is_public(address: str) -> bool:
@@ -98,26 +123,53 @@ def fetch(url: str) -> FetchedDocument:
 
 async def fetch_page(url: str) -> FetchedDocument:
     """Does the same as `fetch`, within a running event loop."""
+    answer = await get(url)
+    if answer.status != 200:
+        raise WorldError(f"{url} answered with {in_words(answer.status)}.", kind="bad_response")
+    return await asyncio.to_thread(_store_answer, url, answer)
+
+
+async def get(
+    url: str,
+    *,
+    largest: int | None = None,
+    seconds: float | None = None,
+    allow: Callable[[str], Awaitable[None]] = allow_all,
+) -> Answer:
+    """The answer for an address, after redirects; without content if the status is not 200; else a MootError."""
+    # ``allow`` is called with each address before it is requested, and raises a MootError if it must not be requested.
+    # ``largest`` is `LARGEST` bytes and ``seconds`` is `SECONDS` by default.
+    largest, seconds, current = largest or LARGEST, seconds or SECONDS, url
     try:
-        async with asyncio.timeout(SECONDS):
-            current = url
+        async with asyncio.timeout(seconds):
             for _ in range(REDIRECTS + 1):
                 address = check_address(current)
+                await allow(current)
                 async with (
                     _session(address.raw_host) as session,
                     session.get(address, allow_redirects=False) as answer,
                 ):
                     if answer.status not in (301, 302, 303, 307, 308) or "location" not in answer.headers:
-                        return await asyncio.to_thread(_store_answer, url, current, answer, await _content(url, answer))
-                    current = urljoin(current, answer.headers["location"])
+                        content = await _content(url, answer, largest) if answer.status == 200 else b""
+                        place = urljoin(current, _refreshed_to(content, answer.headers.get("refresh", "")))
+                        if place == current:
+                            return Answer(current, answer.status, answer.content_type.lower(), answer.charset, content)
+                        current = place
+                    else:
+                        current = urljoin(current, answer.headers["location"])
     except TimeoutError as error:
-        raise WorldError(f"{url} took longer than {SECONDS:.0f} seconds.", kind="timeout", retryable=True) from error
+        raise WorldError(f"{url} took longer than {seconds:.0f} seconds.", kind="timeout", retryable=True) from error
     except (imported("aiohttp").ClientError, OSError, ValueError) as error:
         if isinstance(cause := error.__cause__ or error, MootError):
             raise cause from None
         proxy = " moot fetches without the environment's proxies." if getproxies() else ""
         raise WorldError(f"{url} cannot be reached ({error}).{proxy}", kind="unreachable", retryable=True) from error
     raise WorldError(f"{url} redirects more than {REDIRECTS} times.", kind="bad_response")
+
+
+def in_words(status: int) -> str:
+    """An HTTP status with its phrase, such as ``HTTP 404 Not Found``."""
+    return f"HTTP {status} {responses.get(status, '')}".rstrip()
 
 
 def check_address(url: str) -> Any:
@@ -167,45 +219,70 @@ async def _session(host: str) -> AsyncIterator[Any]:
         return socket.socket(family, kind, protocol)
 
     try:
+        certificates, agent = await asyncio.to_thread(lambda: (tls(), user_agent(CONTACT)))
         connector = aiohttp.TCPConnector(
-            resolver=aiohttp.ThreadedResolver(), socket_factory=checked_socket, ssl=await asyncio.to_thread(tls)
+            resolver=aiohttp.ThreadedResolver(), socket_factory=checked_socket, ssl=certificates
         )
     except (ValueError, OSError) as error:
         raise client_error(error) from error
-    headers = {"User-Agent": "moot", "Accept": "text/html,application/pdf;q=0.9,*/*;q=0.5"}
+    headers = {"User-Agent": agent, "Accept": "text/html,application/pdf;q=0.9,*/*;q=0.5"}
     # The environment's proxies are not used, because a proxy would look up host names without the check.
     async with aiohttp.ClientSession(connector=connector, headers=headers, trust_env=False) as session:
         yield session
 
 
-async def _content(url: str, answer: Any) -> bytes:
-    """The bytes of an answer; an error if its status is not 200, or if it has more than `LARGEST` bytes."""
-    if answer.status != 200:
-        raise WorldError(f"{url} answered with HTTP {answer.status} {answer.reason or ''}.", kind="bad_response")
+async def _content(url: str, answer: Any, largest: int) -> bytes:
+    """The bytes of an answer; an error if it has more than ``largest`` bytes."""
     parts, size = [], 0
     async for part in answer.content.iter_chunked(2**16):
         parts.append(part)
         size += len(part)
-        if size > LARGEST:
-            raise WorldError(f"{url} has more than {LARGEST // 2**20} MiB.", kind="bad_response")
+        if size > largest:
+            raise WorldError(f"{url} has more than {largest // 2**20} MiB.", kind="bad_response")
     return b"".join(parts)
 
 
-def _store_answer(url: str, from_url: str, answer: Any, content: bytes) -> FetchedDocument:
+class _Refresh(HTMLParser):
+    """Finds the address to which a page without scripts sends its readers (``<meta http-equiv=refresh>``)."""
+
+    place = ""
+    is_for_others = False  # in <noscript>
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.is_for_others |= tag == "noscript"
+        is_refresh = tag == "meta" and given.get("http-equiv", "").lower() == "refresh" and not self.is_for_others
+        if is_refresh and not self.place and (found := REFRESH.fullmatch(given.get("content", ""))):
+            self.place = found[1].strip()
+
+    def handle_endtag(self, tag: str) -> None:
+        self.is_for_others &= tag != "noscript"
+
+
+def _refreshed_to(content: bytes, header: str) -> str:
+    """Where a page goes on by itself after at most nine seconds; empty if it stays."""
+    if found := REFRESH.fullmatch(header):
+        return found[1].strip()
+    beginning = content[:REFRESH_WITHIN]
+    if b"refresh" not in beginning.lower():
+        return ""
+    parser = _Refresh()
+    parser.feed(beginning.decode(errors="replace"))
+    return parser.place
+
+
+def _store_answer(url: str, answer: Answer) -> FetchedDocument:
     """Stores an answer under ``MOOT_HOME/fetched``, with a description as JSON; blocking."""
-    kind = answer.content_type.lower()
-    suffix = Path(unquote(urlsplit(from_url).path)).suffix.lower()
-    # Another media type is refused, unless the content or the end of the address shows what it is.
-    suffix = _suffix_of(content) or SUFFIXES.get(kind) or (suffix if suffix in SUFFIXES.values() else "")
+    content, suffix = answer.content, answer.suffix
     if not suffix:
-        raise UserError(f"{url} is {kind or 'of an unknown kind'}, which is not supported.", kind="invalid_file")
+        raise UserError(f"{url} is {answer.kind or 'of an unknown kind'}, which is not supported.", kind="invalid_file")
     digest = hashlib.sha256(content).hexdigest()
     folder = moot_home() / "fetched"
     moment = datetime.now(UTC).isoformat(timespec="seconds")
     recoded = in_utf8(content, answer.charset) if suffix in TEXTS and answer.charset else None
     file = folder / f"{digest}{suffix}"
     text = file if recoded is None else folder / f"{digest}.utf-8{suffix}"
-    found = FetchedDocument(url, from_url, moment, kind, digest, file, text)
+    found = FetchedDocument(url, answer.url, moment, answer.kind, digest, file, text)
     about = {**asdict(found), "file": file.name, "text": text.name}
     try:
         private_folder(folder)
@@ -219,10 +296,12 @@ def _store_answer(url: str, from_url: str, answer: Any, content: bytes) -> Fetch
 
 
 def _suffix_of(content: bytes) -> str:
-    """The suffix of a PDF or Word file, which servers often send as another kind; otherwise empty."""
+    """The suffix of a PDF, Word or Excel file, which servers often send as another kind; otherwise empty."""
     if b"%PDF-" in content[:1024]:
         return ".pdf"
-    return ".docx" if content.startswith(b"PK\x03\x04") and b"[Content_Types].xml" in content else ""
+    if not content.startswith(b"PK\x03\x04") or b"[Content_Types].xml" not in content:
+        return ""
+    return ".xlsx" if b"xl/worksheets/" in content else ".docx"
 
 
 def in_utf8(content: bytes, charset: str) -> bytes | None:

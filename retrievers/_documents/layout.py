@@ -35,6 +35,14 @@ HYPHEN = re.compile("(\\S{1,200})[-\u00ad]\n+(?=(\\S))")
 OPENING = "([{\"'“„‚‘«¿¡"
 UP = str.maketrans("0123456789+-−=()", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾")
 DOWN = str.maketrans("0123456789+-−=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎")
+WORDS = re.compile(r"[^\W\d_]{2,}")
+LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+RIGHTWARD = re.compile(r"[0-9A-Za-z](?:[^\s\u0590-\u08ff\ufb1d-\ufefc]*[0-9A-Za-z])?")
+FREQUENT_WORDS = "של על היה הוא היא בין גם אבל في من على إلى هذا التي عن مع از در که این"
+FREQUENT = frozenset(FREQUENT_WORDS.split())
+"""Frequent words of Hebrew, Arabic and Persian, which are rarely words if they are mirrored."""
+LAST_LETTERS = "ךםןףץةى"
+"""Letters that stand only at the end of a word."""
 PRIVATE = re.compile("[\0\ufffd\ue000-\uf8ff\U000f0000-\U0010ffff]")
 """Characters without a meaning outside of a font."""
 
@@ -95,9 +103,26 @@ def page_text(glyphs: Iterable[Glyph]) -> str:
     ordered = chain.from_iterable(
         _in_columns(_downward([line for line in lines if line.turned == turned])) for turned, _ in counted.most_common()
     )
-    text = "\n".join(line.text() for line in ordered)
+    texts = [line.text() for line in ordered]
+    if _is_mirrored(" ".join(texts)):
+        texts = [_mirrored(text) if LEFTWARD.search(text) else text for text in texts]
+    text = "\n".join(texts)
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")  # PDFium may give half a character
     return PRIVATE.sub("", text)
+
+
+def _is_mirrored(text: str) -> bool:
+    """Whether words that are read from right to left are in the order of pages that were drawn from left to right."""
+    signs = [0, 0]  # of words, and of words that are mirrored
+    for word in (word for word in WORDS.findall(text) if LEFTWARD.match(word)):
+        for at, form in enumerate((word, word[::-1])):
+            signs[at] += form in FREQUENT or form[-1] in LAST_LETTERS
+    return signs[1] > 2 * signs[0]
+
+
+def _mirrored(text: str) -> str:
+    """A line from its end to its beginning, except for figures and words that are read from left to right."""
+    return RIGHTWARD.sub(lambda found: found[0][::-1], text[::-1])
 
 
 def _runs(glyphs: Iterable[Glyph]) -> Iterator[Run]:

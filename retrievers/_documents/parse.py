@@ -6,12 +6,14 @@ Documents are untrusted. So the module `children` runs these functions in child 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from moot.retrievers._documents.charsets import bom_encoding
+from moot.core.lazy import missing_package
+from moot.retrievers._documents.charsets import encoding_of_start
 from moot.retrievers._documents.html import parse_html
-from moot.retrievers._documents.parsed import MOST_CHARACTERS, ParsedDocument, UnreadableDocument
+from moot.retrievers._documents.parsed import MOST_CHARACTERS, ParsedDocument, UnreadableDocument, note_of
 from moot.retrievers._documents.pdf import parse_pdf
 from moot.retrievers._documents.rows import parse_csv, parse_xlsx
 from moot.retrievers._documents.word import parse_docx
@@ -21,6 +23,12 @@ Kind = Literal["pdf", "html", "docx", "csv", "xlsx"]
 WORKBOOKS = (".xlsx", ".xlsm")
 """The suffixes of Excel workbooks."""
 
+PACKAGES = {
+    "pdf": ("pypdfium2", "A PDF"),
+    "docx": ("mammoth", "A Word document"),
+    "xlsx": ("python_calamine", "A workbook"),
+}
+"""The packages of the extra ``documents`` that read a kind of document, with the subject of the error without them."""
 LARGEST_DOCUMENT = 200 * 2**20
 """The maximum size of a file, in bytes."""
 FOREIGN = {
@@ -39,6 +47,19 @@ FOREIGN = {
 
 def kind_of(file: Path) -> Kind | None:
     """The kind of a file, by its name only if its content does not show it; None for plain text."""
+    if kind := _kind_of(file):
+        check_package(kind)
+    return kind
+
+
+def check_package(kind: Kind) -> None:
+    """Raises a UserError that names the extra ``documents`` if the package that reads this kind is not installed."""
+    package, subject = PACKAGES.get(kind, ("", ""))
+    if package and find_spec(package) is None:
+        raise missing_package(ModuleNotFoundError(name=package), "documents", subject)
+
+
+def _kind_of(file: Path) -> Kind | None:
     with file.open("rb") as opened:
         start = opened.read(4096)
     if b"%PDF-" in start[:1024]:
@@ -51,7 +72,7 @@ def kind_of(file: Path) -> Kind | None:
         raise UnreadableDocument(f"it is {what}")
     if not start.strip():
         raise UnreadableDocument("it is empty")
-    encoding = bom_encoding(start)
+    encoding = encoding_of_start(start)
     if encoding is None and b"\0" in start:
         raise UnreadableDocument("it contains no text")
     text = start.decode(encoding or "latin-1", "replace").encode().lstrip(b"\xef\xbb\xbf \t\r\n").lower()
@@ -97,6 +118,7 @@ def texts_of(found: ParsedDocument, name: str) -> list[dict[str, str]]:
         title = found["title"] or name
         title = title if part["heading"] in ("", title) else f"{title}: {part['heading']}"
         known = {"page": str(part["page"] or ""), "heading": part["heading"], "published": found["published"]}
+        known["note"] = note_of(found)
         texts.append({"text": part["text"], "title": title, **{key: value for key, value in known.items() if value}})
     return texts
 

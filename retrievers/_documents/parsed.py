@@ -13,6 +13,9 @@ LARGEST_UNPACKED = 100 * 2**20
 MOST_CHARACTERS = 50_000_000
 """The maximum length of a document's text, in characters."""
 
+LONGEST_SHOWN = 80
+"""The maximum number of characters of a document's text that a note shows."""
+
 
 class Part(TypedDict):
     """A page, a row, or a block (such as a paragraph, a list or a table) of a document."""
@@ -27,6 +30,8 @@ class ParsedDocument(TypedDict):
 
     title: str
     published: str  # a date that the document states, not the file's
+    modified: str  # the date of its last change, if a web page states it
+    publisher: str  # the name of the website, if a web page states it
     url: str
     pages: int
     empty_pages: int  # without readable text
@@ -46,12 +51,30 @@ def new_document(
     return {
         "title": " ".join(title.split())[:500],
         "published": published,
+        "modified": "",
+        "publisher": "",
         "url": url,
         "pages": pages,
         "empty_pages": empty,
         "note": "",
         "parts": parts,
     }
+
+
+def note_of(found: ParsedDocument) -> str:
+    """What of a document is missing, and how it was read, if this may surprise; else empty."""
+    empty = f"{found['empty_pages']:,} of its {found['pages']:,} pages contain no text (they are empty or pictures)"
+    return "; ".join(filter(None, (empty if found["empty_pages"] else "", found["note"])))
+
+
+def struck_note(struck: str) -> str:
+    """The note on text that is struck out, which is left out as withdrawn."""
+    return f"text that is struck out is left out (“{beginning(struck)}”)"
+
+
+def beginning(text: str) -> str:
+    """The beginning of a text, for a note or an error."""
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN].rstrip()} ..."
 
 
 def check_unpacked_size(packed: zipfile.ZipFile) -> None:

@@ -6,13 +6,13 @@ import io
 import posixpath
 import re
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from moot.core.lazy import imported
 from moot.retrievers._documents.equations import linear
-from moot.retrievers._documents.layout import raised
+from moot.retrievers._documents.grid import flatten_tables, text_of
 from moot.retrievers._documents.parsed import (
     DAMAGED,
     LARGEST_UNPACKED,
@@ -21,6 +21,7 @@ from moot.retrievers._documents.parsed import (
     UnreadableDocument,
     check_unpacked_size,
     new_document,
+    struck_note,
 )
 
 STRICT = {
@@ -36,16 +37,15 @@ STRICT = {
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
-MOST_COLUMNS = 63
-"""The maximum number of columns of a table in Word."""
 CORE = "docProps/core.xml"
 """The file with the title."""
 CONTAINERS = tuple(W + name for name in ("fldSimple", "customXml", "dir", "bdo"))
 """Elements without a meaning of their own here, around runs and paragraphs."""
 GRAPHICS = re.compile(rb"<(?:\w+:)?(?:chart|relIds) ")
 """A chart, or a diagram (SmartArt)."""
+HIDDEN = "vanish"
+STRUCK = ("strike", "dstrike")
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-BLOCKS = ("p", "li", "tr", "ul", "ol", "table", "td", "th", "br", "dl", "dt", "dd", *HEADINGS)
 
 
 def parse_docx(file: Path) -> ParsedDocument:
@@ -121,7 +121,9 @@ def _plain(contents: dict[str, bytes], main: str) -> list[str]:
     """Replaces what mammoth does not read, in the main part and in notes, by usual text; returns what is left out."""
     etree = imported("lxml.etree")
     folder = posixpath.dirname(main)
-    hidden = _hidden_styles(contents.get(posixpath.join(folder, "styles.xml"), b""))
+    sheet = contents.get(posixpath.join(folder, "styles.xml"), b"")
+    styles = {switch: _styles_with(switch, sheet) for switch in (HIDDEN, *STRUCK)}
+    struck = ""
     for name in (main, *(posixpath.join(folder, f"{kind}.xml") for kind in ("footnotes", "endnotes"))):
         if name not in contents:
             continue
@@ -130,7 +132,7 @@ def _plain(contents: dict[str, bytes], main: str) -> list[str]:
         for base in list(tree.iter(W + "rubyBase")):  # without the small letters above it, which say how it is read
             if (run := next(base.iterancestors(W + "r"), None)) is not None:
                 _replace(run, list(base))
-        _remove_hidden(tree, hidden)
+        struck = " ".join(filter(None, (struck, _remove_hidden(tree, styles))))
         for element in list(tree.iter(M + "oMath")):
             run = etree.Element(W + "r")
             etree.SubElement(run, W + "t").text = f" {linear(element)} "
@@ -148,7 +150,7 @@ def _plain(contents: dict[str, bytes], main: str) -> list[str]:
             _replace(element, list(element))
         _free_boxes(tree)
         contents[name] = etree.tostring(tree)
-    notes = []
+    notes = [struck_note(struck)] if struck.strip() else []
     if graphics := len(GRAPHICS.findall(contents[main])):
         notes.append(f"{graphics:,} charts or diagrams are left out. Save it as PDF to read their text")
     if b":altChunk " in contents[main]:
@@ -166,23 +168,23 @@ def _choose(tree: Any) -> None:
             _replace(element, list(chosen) if chosen is not None else [])
 
 
-def _hidden_styles(styles: bytes) -> set[str]:
-    """The ids of the styles whose text is hidden, with those that are based on them."""
+def _styles_with(switch: str, styles: bytes) -> set[str]:
+    """The ids of the styles that switch a property of text on, such as ``vanish``, with those based on them."""
     if not styles:
         return set()
     known = list(imported("lxml.etree").fromstring(styles, _parser()).iter(W + "style"))
-    hidden = {style.get(W + "styleId") for style in known if _is_on(style.find(f"{W}rPr/{W}vanish"))}
+    found = {style.get(W + "styleId") for style in known if _is_on(style.find(f"{W}rPr/{W}{switch}"))}
     while True:
         based = {
             style.get(W + "styleId")
             for style in known
             if (base := style.find(W + "basedOn")) is not None
-            and base.get(W + "val") in hidden
-            and style.find(f"{W}rPr/{W}vanish") is None
+            and base.get(W + "val") in found
+            and style.find(f"{W}rPr/{W}{switch}") is None
         }
-        if based <= hidden:
-            return hidden
-        hidden |= based
+        if based <= found:
+            return found
+        found |= based
 
 
 def _is_on(switch: Any) -> bool:
@@ -190,20 +192,32 @@ def _is_on(switch: Any) -> bool:
     return switch is not None and switch.get(W + "val") not in ("0", "false", "off")
 
 
-def _remove_hidden(tree: Any, styles: set[str]) -> None:
-    """Removes hidden text, hidden rows of tables, and rows whose deletion is recorded."""
+def _remove_hidden(tree: Any, styles: dict[str, set[str]]) -> str:
+    """Removes hidden text and rows, rows whose deletion is recorded, and struck text, which it returns."""
+    struck: list[str] = []
     for run in list(tree.iter(W + "r", M + "r")):
-        own = run.find(f"{W}rPr/{W}vanish")
-        of_run = run.find(f"{W}rPr/{W}rStyle")
-        paragraph = next(run.iterancestors(W + "p"), None)
-        of_paragraph = paragraph.find(f"{W}pPr/{W}pStyle") if paragraph is not None else None
-        styled = any(style is not None and style.get(W + "val") in styles for style in (of_run, of_paragraph))
-        if (_is_on(own) if own is not None else styled) and run.find(W + "fldChar") is None:
+        if run.find(W + "fldChar") is not None:
+            continue
+        switched = next((switch for switch, on in styles.items() if _has(run, switch, on)), None)
+        if switched in STRUCK:
+            struck += [text.text or "" for text in run.iter(W + "t")]
+        if switched:
             _replace(run, [])
     for row in list(tree.iter(W + "tr")):
         own = row.find(f"{W}trPr/{W}hidden")
         if row.find(f"{W}trPr/{W}del") is not None or (own is not None and _is_on(own)):
             _replace(row, [])
+    return " ".join(" ".join(struck).split())
+
+
+def _has(run: Any, switch: str, styles: set[str]) -> bool:
+    """Whether a run has a property, by itself or by a style."""
+    own = run.find(f"{W}rPr/{W}{switch}")
+    of_run = run.find(f"{W}rPr/{W}rStyle")
+    paragraph = next(run.iterancestors(W + "p"), None)
+    of_paragraph = paragraph.find(f"{W}pPr/{W}pStyle") if paragraph is not None else None
+    styled = any(style is not None and style.get(W + "val") in styles for style in (of_run, of_paragraph))
+    return _is_on(own) if own is not None else styled
 
 
 def _free_boxes(tree: Any) -> None:
@@ -230,51 +244,13 @@ def _parts(tree: Any) -> Iterator[Part]:
     heading = ""
     for mark in tree.iter("input"):  # a check box
         mark.text = "☒" if mark.get("checked") else "☐"
+    flatten_tables(tree, page=False)
     for element in tree:
         if element.tag in HEADINGS:
-            heading = " ".join(_text(element).split())[:200]
+            heading = " ".join(text_of(element).split())[:200]
             continue
         blocks = list(element) if element.tag in ("ul", "ol") else [element]
         for block in blocks:
-            text = _table(block) if block.tag == "table" else " ".join(_text(block).split())
+            lines = block.iter("tr") if block.tag == "table" else [block]
+            text = "\n".join(" ".join(text_of(line).split()) for line in lines)
             yield {"text": text, "heading": heading, "page": 0}
-
-
-def _text(element: Any) -> str:
-    """An element's text, with line ends between blocks, and with superscripts apart from numbers."""
-    texts = [element.text or ""]
-    for child in element:
-        text = _text(child)
-        if child.tag in ("sup", "sub"):
-            text = raised(text, child.tag == "sup", "".join(texts))
-        texts += [f"\n{text}\n" if child.tag in BLOCKS else text, child.tail or ""]
-    return "".join(texts)
-
-
-def _table(table: Any) -> str:
-    """The rows of a table, a line each; cells follow the names of their columns if these are marked, or `` | ``."""
-    marked = table.find("thead")
-    rows = list(_rows(row for row in table.iter("tr") if next(row.iterancestors("table")) is table))
-    if marked is None or len(marked) != 1 or len(rows) < 2:
-        return "\n".join(" | ".join(row) for row in rows if any(row))
-    names = rows[0]
-    named = ([(names[at] if at < len(names) else "", cell) for at, cell in enumerate(row) if cell] for row in rows[1:])
-    return "\n".join("; ".join(f"{name}: {cell}" if name else cell for name, cell in row) for row in named if row)
-
-
-def _rows(rows: Iterable[Any]) -> Iterator[list[str]]:
-    """The cells of each row by their columns; a cell that reaches into the rows below has its text in these, too."""
-    reaching: dict[int, tuple[int, str]] = {}  # by column: the number of rows below, and the text
-    for row in rows:
-        cells = {column: text for column, (_, text) in reaching.items()}
-        below = {column: (left - 1, text) for column, (left, text) in reaching.items() if left > 1}
-        column = 0
-        for cell in row:
-            while column in reaching:
-                column += 1
-            cells[column] = " ".join(_text(cell).split())
-            if (height := int(cell.get("rowspan", 1))) > 1:
-                below[column] = (height - 1, cells[column])
-            column += min(int(cell.get("colspan", 1)), MOST_COLUMNS)
-        reaching = below
-        yield [cells.get(column, "") for column in range(max(cells, default=-1) + 1)]

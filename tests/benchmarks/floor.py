@@ -2,7 +2,7 @@
 
 A debate has three rounds. It makes 31 chat calls (9 in the longest chain) and 9 embedding requests. Each request is as
 long as Tool-MAD's requests of the same step are on average. As in Tool-MAD, a request is sent after the responses to
-the requests on which it depends. test_floor.py compares these requests with Tool-MAD's.
+the requests on which it depends.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._claims.bylines import byline_date
 from moot.nodes._claims.places import count_words, name_in, parts_of, place_in, vocabulary, words_filled_in
@@ -84,7 +84,6 @@ def test_a_short_word_supports_its_inflected_forms_but_no_name() -> None:
 
 
 @given(WORDS, st.integers(1, 30))
-@settings(max_examples=200, deadline=None)
 def test_every_word_is_in_exactly_one_part(text: str, most: int) -> None:
     parts = parts_of(text, most)
     between = [0, *(at for part in parts for at in (part["start"], part["end"])), len(text)]
@@ -94,7 +93,6 @@ def test_every_word_is_in_exactly_one_part(text: str, most: int) -> None:
 
 
 @given(WORDS, st.data())
-@settings(max_examples=200, deadline=None)
 def test_a_place_lies_in_its_part_and_contains_the_quote(text: str, data: st.DataObject) -> None:
     """A quote that is not in the text has no place."""
     for part in parts_of(text, 10):

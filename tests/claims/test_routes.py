@@ -64,7 +64,7 @@ def test_edited_claims_become_a_table_that_can_be_read_back(client: TestClient) 
 
 def test_unread_columns_of_a_foreign_table_are_reported_as_ignored(client: TestClient) -> None:
     other = client.post("/moot/api/claims/rows?name=a.csv", content="claim,quote,colour\nA.,B.,red\n").json()
-    assert other["notes"] == ["these columns are not read: quote, colour"]
+    assert other["notes"] == ["These columns are not read: quote, colour."]
 
 
 def test_a_row_with_an_invalid_date_has_a_problem(client: TestClient) -> None:

@@ -42,8 +42,9 @@ def test_the_end_of_input_leaves_the_debate_interrupted() -> None:
 def test_an_interrupted_debate_keeps_the_turns_and_calls_of_its_agents() -> None:
     """The debater with a source waits for a person. The debater without a source does not."""
     debaters = '[{"name":"news","retriever":"bm25:demo-news"},{"name":"plain"}]'
+    # Without a plan, each debater asks its model for a query, so the one that waits has made a call.
     command = [*VERIFY, "--graph", "tool_mad", "--model", "fake:1", "--set", f"debaters={debaters}"]
-    done = moot(*command, "--ask", "evidence", "--json")
+    done = moot(*command, "--set", "plan=false", "--ask", "evidence", "--json")
     document = json.loads(done.stdout)
     assert (done.returncode, document["status"]) == (130, "interrupted"), done.stderr
     steps = {(turn["agent"], turn["step"]) for turn in document["turns"]}

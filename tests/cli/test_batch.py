@@ -6,23 +6,24 @@ import csv
 import gc
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.cli.batch.jobs import Job, file_name
-from moot.cli.batch.outcomes import Outcome
+from moot.cli.batch.jobs import file_name
 from moot.cli.batch.table import Summary, TableRow
-from moot.cli.batch.work import RowProcessor
+from moot.cli.batch.work import run_debate
 from moot.core.files import escape_formula
 from moot.core.home import moot_home
 from moot.retrievers._evidence import make_evidence
+from moot.transcript.outcome import Outcome
 
 from tests.commands import COMMAND, moot
 from tests.conftest import StartStub, StubEndpoint
@@ -72,11 +73,25 @@ def kill_after_debates(command: Sequence[object], ended: int) -> None:
     process.communicate()
 
 
-@pytest.mark.parametrize(("workers", "count"), [(1, 16), (2, 12)])
-def test_the_third_run_finishes_a_batch_that_was_killed_twice(
-    workers: int, count: int, start_stub: StartStub, tmp_path: Path
-) -> None:
-    stub, claims, out = start_stub(latency_ms=50), CLAIMS[:count], tmp_path / "out"
+def run_with_killed_processes(command: Sequence[object], hangs: Callable[[], bool], ended: str) -> int:
+    """Run a batch, whose processes are killed once it reports debates as ended, and the others hang."""
+    words = [*COMMAND, *map(str, command)]
+    # `start` would fork the command. Workers of a forked command are children of another process, the fork server.
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert any(line.startswith(ended) for line in process.stderr)
+        while not hangs():
+            assert process.poll() is None
+            time.sleep(0.05)
+        for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+            os.kill(int(child), signal.SIGKILL)
+        process.communicate()
+    return process.returncode
+
+
+def test_the_third_run_finishes_a_batch_that_was_killed_twice(start_stub: StartStub, tmp_path: Path) -> None:
+    workers, count = 2, 10
+    stub, claims, out = start_stub(latency_ms=300), CLAIMS[:count], tmp_path / "out"
     words = ["batch", write_claims(tmp_path, claims), "--out", out, *MODEL, "--at-once", 2, "--workers", workers]
     kill_after_debates(words, 4)
     mtimes = {path: path.stat().st_mtime_ns for path in out.glob("*.json")}
@@ -104,7 +119,7 @@ def test_options_and_errors_of_a_row_concern_only_that_row(start_stub: StartStub
     claims: list[dict[str, Any]] = [
         {"id": "a", "claim": CLAIMS[0], "label": "SUPPORTS", "speaker": "Ann", "date": "2020-10-25"},
         {"id": "../../a", "claim": CLAIMS[1], "labels": ["yes", "no"], "given": "Otters sleep at night."},
-        {"id": "A", "claim": '=HYPERLINK("x")', "settings": {"temperature": 0.5}},
+        {"id": "A", "claim": '=HYPERLINK("x") is a formula.', "settings": {"temperature": 0.5}},
         {"id": "b", "claim": CLAIMS[2], "graph": "standard_prompting"},
         {"id": "a", "claim": CLAIMS[3]},
         {"claim": CLAIMS[3], "graph": "nosuch"},
@@ -145,10 +160,27 @@ def test_a_batch_with_two_graphs_has_columns_for_each_graph(start_stub: StartStu
     rows = read_table(out)
     assert [row["agree"] for row in rows] == ["yes", "yes"]
     assert {row["self_consistency: calls"] for row in rows} == {"3"}
-    assert {row["self_consistency: confidence_rests_on"] for row in rows} == {"3 of 3 votes; not calibrated"}
-    assert {row["standard_prompting: confidence_rests_on"] for row in rows} == {""}
+    assert {row["self_consistency: votes"] for row in rows} == {"3 of 3 answers"}
+    assert {row["standard_prompting: votes"] for row in rows} == {"one answer"}
+    assert {row["self_consistency: confidence"] for row in rows} == {""}
     graphs = ("self_consistency", "standard_prompting")
     assert all((out / f"{row['id']}.{graph}.html").exists() for row in rows for graph in graphs)
+
+
+def test_the_evidence_of_a_batch_is_that_of_each_row(start_stub: StartStub, tmp_path: Path) -> None:
+    """A row may name another corpus. A system that does not search ignores the evidence beside one that does."""
+    start_stub([{"fields": {"answer": "SUPPORTS"}}])
+    path, out = tmp_path / "claims.jsonl", tmp_path / "out"
+    rows = [{"claim": CLAIMS[0]}, {"claim": CLAIMS[1], "settings": {"corpus": "demo-encyclopaedia"}}]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    options = ["--model", "openai:stub", "--corpus", "demo-news", "--set", "embedder=openai:stub-embedding"]
+    options += ["--evidence", "documents,bm25:demo-news"]
+    done = moot("batch", path, "--out", out, "--graphs", "rag,standard_prompting", *options)
+    assert done.returncode == 0, done.stderr
+    sources = [json.loads(file.read_text())["settings"]["sources"] for file in sorted(out.glob("*.rag.json"))]
+    assert sources == [["hybrid:demo-news", "bm25:demo-news"], ["hybrid:demo-encyclopaedia", "bm25:demo-news"]]
+    done = moot("batch", path, "--out", tmp_path / "other", "--graph", "standard_prompting", *options)
+    assert (done.returncode, "standard_prompting does not search" in done.stderr) == (2, True)
 
 
 def test_a_setting_that_no_graph_of_a_batch_has_is_refused(tmp_path: Path) -> None:
@@ -224,19 +256,12 @@ def test_several_processes_split_a_ceiling_among_the_rows_that_are_not_done(
 
 
 def test_a_row_stays_within_its_share_if_its_process_is_killed(start_stub: StartStub, tmp_path: Path) -> None:
-    # In the debate of the first row, the calls of the second round hang until the first process is killed.
+    # In the debate of the first row, the calls of the second round hang until its process is killed.
     hangs = {"match": rf"(?s){CLAIMS[0]}.*\(ref ", "delay_ms": 3_600_000, "times": 3}
     stub, out, share = start_stub([hangs]), tmp_path / "out", 8
     words = ["batch", write_claims(tmp_path, CLAIMS[:2]), "--out", out, "--model", "openai:stub", "--at-once", 1]
     words += ["--graph", "society_of_minds", "--set", "max_rounds=9", "--workers", 2, "--max-calls", 2 * share]
-    with subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE) as process:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        while calls_per_claim(stub)[CLAIMS[0]] < 6 or len(busy := children.read_text().split()) > 1:
-            assert process.poll() is None
-            time.sleep(0.05)
-        os.kill(int(busy[0]), signal.SIGKILL)
-        process.communicate()
-    assert process.returncode == 0, read_table(out)
+    assert run_with_killed_processes(words, lambda: calls_per_claim(stub)[CLAIMS[0]] == 6, "1/2 ") == 0, read_table(out)
     assert calls_per_claim(stub) == dict.fromkeys(CLAIMS[:2], share)
 
 
@@ -272,7 +297,7 @@ def test_the_output_counts_debates_that_a_ceiling_ended_early(start_stub: StartS
 def test_two_debates_of_one_row_that_both_ended_early_count_as_two() -> None:
     cut = {"status": "done", "answer": "SUPPORTS", "stop_reason": "budget_exhausted"}
     summary = Summary(("x", "y"), several=True)
-    summary.note(TableRow(1, "a", "a", "A claim.", None, None, {"x": cut, "y": cut}))
+    summary.note(TableRow(1, "a", "A claim.", None, None, {"x": cut, "y": cut}))
     assert (summary.complete, summary.cut_short, summary.unanswered) == (1, 2, 0)
 
 
@@ -285,7 +310,7 @@ def test_a_row_that_kills_two_worker_processes_fails(start_stub: StartStub, tmp_
     assert done.returncode == 3, done.stderr
     rows = read_table(out)
     assert [row["status"] for row in rows] == ["done"] * 6 + ["failed"] + ["done"] * 6
-    assert "2 processes ended" in rows[6]["error"]
+    assert "The process that ran only this row ended (signal 9)." in rows[6]["error"]
     assert "signal 9" in rows[6]["error"]
 
 
@@ -296,6 +321,38 @@ def test_a_missing_api_key_ends_the_batch_after_the_first_row(tmp_path: Path, mo
     done = moot("batch", write_claims(tmp_path, CLAIMS), "--out", out, *MODEL, "--at-once", 1)
     assert (done.returncode, "all rows would fail like this one" in done.stdout) == (3, True)
     assert Counter(row["status"] for row in read_table(out)) == {"failed": 1, "not begun": 39}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_wrong_name_of_a_model_ends_the_batch_after_the_first_row(
+    start_stub: StartStub, tmp_path: Path, workers: int
+) -> None:
+    start_stub([{"status": 404, "times": 1}])
+    out = tmp_path / "out"
+    claims = write_claims(tmp_path, CLAIMS[:14])
+    command = ("batch", claims, "--out", out, *MODEL, "--at-once", 1, "--workers", workers)
+    done = moot(*command)
+    assert (done.returncode, "all rows would fail like this one" in done.stdout) == (3, True)
+    assert "Check its name." in done.stdout.replace("\n", " ")
+    assert Counter(row["status"] for row in read_table(out))["not begun"] >= 4
+    done = moot(*command)
+    assert (done.returncode, Counter(row["status"] for row in read_table(out))) == (0, {"done": 14})
+
+
+def test_a_server_that_is_not_running_ends_the_batch_after_three_rows(
+    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub, out = start_stub(), tmp_path / "out"
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    claims = write_claims(tmp_path, CLAIMS[:8])
+    command = ("batch", claims, "--out", out, *MODEL, "--at-once", 1, "--set", "attempts=1")
+    done = moot(*command)
+    said = done.stdout.replace("\n", " ")
+    assert "No further row was started: 3 rows in succession could not reach an endpoint. http://127.0.0.1:9" in said
+    assert "Start the server there." in said
+    assert Counter(row["status"] for row in read_table(out)) == {"failed": 3, "not begun": 5}
+    monkeypatch.setenv("OPENAI_BASE_URL", stub.url)
+    assert moot(*command).returncode == 0
 
 
 @pytest.mark.parametrize(("sent", "workers"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
@@ -331,17 +388,16 @@ def test_a_batch_keeps_no_texts_of_finished_rows_in_memory(tmp_path: Path, monke
     path, used = tmp_path / "long.jsonl", []
     rows = ({"claim": f"Otter {number} sleeps.", "given": f"{number} is a number. " * 600} for number in range(120))
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    original: Any = RowProcessor.run_row
 
-    async def run_row(self: RowProcessor, job: Job) -> Outcome:
-        outcome: Outcome = await original(self, job)
+    async def run_and_measure(*args: Any) -> tuple[Outcome, None]:
+        outcome, _ = await run_debate(*args)
         used.append(0)
         if len(used) in (30, 110):
             gc.collect()
             used[-1] = tracemalloc.get_traced_memory()[0]
-        return outcome
+        return outcome, None
 
-    monkeypatch.setattr(RowProcessor, "run_row", run_row)
+    monkeypatch.setattr("moot.cli.batch.batch.run_debate", run_and_measure)
     monkeypatch.setenv("MOOT_HISTORY", "off")
     tracemalloc.start()
     try:
@@ -378,9 +434,23 @@ def test_file_names_of_row_ids_are_safe_and_distinct() -> None:
 
 
 def test_cells_that_begin_like_formulas_are_escaped() -> None:
-    assert [escape_formula(text) for text in ("=1", "+1", "-1", "@x", " =1", "\t=1", "a=1", "")] == [
-        *("'=1", "'+1", "'-1", "'@x", "' =1", "'\t=1", "a=1", "")
-    ]
+    formulas = (
+        "=1",
+        "+1",
+        "-1+1",
+        "@x",
+        " =1",
+        "\t=1",
+        "\u3000=1",
+        "\uff1d1",
+        "\uff0b1",
+        "\uff0da",
+        "\uff20x",
+        "\ufe62a",
+    )
+    assert [escape_formula(text) for text in formulas] == [f"'{text}" for text in formulas]
+    others = ("a=1", "", "-1", "-1.5", "-1,000.25", "5 - 3", "é")
+    assert [escape_formula(text) for text in others] == [*others]
 
 
 def test_a_batch_whose_store_is_lost_reads_finished_rows_from_documents(start_stub: StartStub, tmp_path: Path) -> None:
@@ -406,8 +476,56 @@ def test_an_unusable_file_of_claims_leaves_no_output_folder(tmp_path: Path) -> N
         assert (done.returncode, (tmp_path / "out").exists()) == (2, False), done.stderr
 
 
-def test_a_damaged_id_of_a_batch_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / ".batch.id").write_text("no id")
+def test_a_copy_of_a_folder_is_a_batch_of_its_own(start_stub: StartStub, tmp_path: Path) -> None:
+    """It has the finished debates of the other folder. What one of the two does later does not concern the other."""
+    stub, claims = start_stub(), write_claims(tmp_path, CLAIMS[:2])
+
+    def calls_of(out: str, *words: object) -> int:
+        before = len(chat_calls(stub))
+        assert moot("batch", claims, "--out", tmp_path / out, *MODEL, *words).returncode == 0
+        return len(chat_calls(stub)) - before
+
+    warm = ("--set", "temperature=0.5")
+    assert calls_of("one") == 2
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    assert calls_of("two") == 0
+    assert calls_of("two", *warm) == 2
+    assert calls_of("one") == 0
+    assert calls_of("two") == 2  # the documents in this folder are those of the other temperature
+    (tmp_path / "two").rename(tmp_path / "three")
+    assert calls_of("three") == 0
+
+
+def test_a_batch_that_stores_nothing_needs_no_store(
+    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub, claims = start_stub(), write_claims(tmp_path, CLAIMS[:2])
+    monkeypatch.setenv("MOOT_HOME", str(claims / "home"))  # below a file
+    monkeypatch.setenv("MOOT_HISTORY", "off")
+    words = ("batch", claims, "--out", tmp_path / "out", *MODEL)
+    assert "MOOT_HOME" in moot(*words).stderr
+    for _ in range(2):  # the second run has nothing to do
+        done = moot(*words, "--replies", "off")
+        assert (done.returncode, len(chat_calls(stub))) == (0, 2), done.stderr
+
+
+def test_a_killed_run_without_a_ceiling_in_usd_counts_in_a_later_ceiling(start_stub: StartStub, tmp_path: Path) -> None:
+    # The calls of the second round hang until the command is killed.
+    stub = start_stub([{"match": r"\(ref ", "delay_ms": 3_600_000, "times": 3}])
+    words = ["batch", write_claims(tmp_path, CLAIMS[:1]), "--out", tmp_path / "out", "--model", "openai:gpt-4o-mini"]
+    words += ["--graph", "society_of_minds"]
+    with start([*COMMAND, *map(str, words)], stdout=subprocess.PIPE) as process:
+        while len(stub.prompts()) < 6:  # those that hang, too
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.kill()
+    done = moot(*words, "--workers", 2, "--max-cost", 0.000001)
+    assert (done.returncode, "--max-cost leaves $0.000000 for 1 debate" in " ".join(done.stderr.split())) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["no id", "[]", '{"ids": []}', '{"ids": [7]}'])
+def test_a_damaged_id_of_a_batch_is_an_error(text: str, tmp_path: Path) -> None:
+    (tmp_path / ".batch.id").write_text(text)
     done = moot("batch", write_claims(tmp_path, CLAIMS[:1]), "--out", tmp_path, *MODEL)
     assert (done.returncode, "has no id of a batch" in done.stderr) == (2, True)
 
@@ -418,15 +536,8 @@ def test_only_calls_in_flight_are_repeated_after_a_worker_is_killed(start_stub: 
     stub, out, rows, each = start_stub([hangs]), tmp_path / "out", 3, 6
     words = ["batch", write_claims(tmp_path, CLAIMS[:rows]), "--out", out, "--model", "openai:stub", "--at-once", 1]
     words += ["--graph", "society_of_minds", "--workers", 2, "--max-calls", rows * (each + 3)]
-    # `start` would fork the command. Workers of a forked command are children of another process, the fork server.
-    with subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE) as process:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        while calls_per_claim(stub)[CLAIMS[0]] < each or len(busy := children.read_text().split()) > 1:
-            assert process.poll() is None
-            time.sleep(0.05)
-        os.kill(int(busy[0]), signal.SIGKILL)
-        process.communicate()
-    assert process.returncode == 0, read_table(out)
+    code = run_with_killed_processes(words, lambda: calls_per_claim(stub)[CLAIMS[0]] == each, f"{rows - 1}/{rows} ")
+    assert code == 0, read_table(out)
     assert len(stub.prompts()) == rows * each + 3  # only the three calls that hung were made again
 
 

@@ -16,7 +16,8 @@ from tests.commands import moot
 from tests.conftest import StartStub
 from tests.retrievers.vendors import WIKIPEDIA
 
-RAG = ("--graph", "rag", "--model", "openai:stub", "--set", 'sources=["wikipedia"]', "--set", "attempts=1")
+SETTINGS = ('sources=["wikipedia"]', "attempts=1", "plan=false")  # planned queries may find something
+RAG = ("--graph", "rag", "--model", "openai:stub", *(word for one in SETTINGS for word in ("--set", one)))
 
 
 class Encyclopaedia(ThreadingHTTPServer):
@@ -119,7 +120,7 @@ def test_a_claim_that_could_not_be_checked_has_no_verdict_anywhere(tmp_path: Pat
         texts.append((tmp_path / f"otter.{kind}").read_text("utf-8"))
     said = "\n".join(texts).replace("answers: SUPPORTS, REFUTES, NOT ENOUGH INFO", "")
     assert ("NOT ENOUGH INFO" in said, "Not enough" in said, "No verdict" in said) == (False, False, True)
-    review = ("--claimreview", "--publisher", "News", "--url", "https://news.test/1")
+    review = ("--claimreview", "--unreviewed", "--publisher", "News", "--url", "https://news.test/1")
     assert moot("report", file, *review, "--out", tmp_path / "review.json").returncode == 2
     assert not (tmp_path / "review.json").exists()
 
@@ -138,7 +139,7 @@ def test_each_verdict_line_says_that_the_searches_found_nothing(tmp_path: Path, 
     with (tmp_path / "out" / "table.csv").open(encoding="utf-8-sig", newline="") as table:
         assert [row["evidence"] for row in csv.DictReader(table)] == ["nothing found"] * 2
     assert moot("list").stdout.count("(nothing found)") == 3
-    review = ("--claimreview", "--publisher", "News", "--url", "https://news.test/1")
+    review = ("--claimreview", "--unreviewed", "--publisher", "News", "--url", "https://news.test/1")
     assert moot("report", file, *review, "--out", tmp_path / "review.json").returncode == 0
     rating = json.loads((tmp_path / "review.json").read_text("utf-8"))["reviewRating"]
     assert rating["alternateName"].endswith(" (nothing found)")

@@ -21,14 +21,15 @@ from tests.conftest import MODELS, READERS, StartStub, says, supports
 from tests.forked import start
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
-SCRIPTED = [part for role, model in MODELS.items() for part in ("--set", f"models.{role}={model}")]
+SCRIPTED = [part for role in (*MODELS, "planner") for part in ("--set", f"models.{role}=openai:stub-{role}")]
 SCRIPTED += ["--set", "embedder=openai:stub-embedding"]
 READING = [*SCRIPTED, "--set", f"debaters={json.dumps(READERS)}"]
 
 
 def test_verify_prints_the_steps_and_the_verdict_of_a_debate(start_stub: StartStub) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), *supports([True, False], CLAIM)])
-    done = moot("verify", CLAIM, *READING, "--set", "max_rounds=2")
+    settings = ["--preset", "paper", "--set", "max_rounds=2", "--set", "claim_form=question"]
+    done = moot("verify", CLAIM, *READING, *settings)
     assert done.returncode == 0, done.stderr
     for words in (
         "Round 1",
@@ -47,6 +48,24 @@ def test_verify_prints_the_steps_and_the_verdict_of_a_debate(start_stub: StartSt
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.parametrize(("ceiling", "code"), [((), 0), (("--set", "max_cost=1"), 2)])
+def test_a_broken_file_of_prices_is_an_error_only_where_prices_are_needed(
+    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ceiling: tuple[str, ...], code: int
+) -> None:
+    """Without a ceiling, the debate goes on, and its report says why the cost is not known."""
+    start_stub()
+    (tmp_path / "prices.jsonl").write_text("no JSON")
+    monkeypatch.setenv("MOOT_PRICES", str(tmp_path / "prices.jsonl"))
+    out = tmp_path / "report.md"
+    words = ("verify", "Otters sleep.", "--model", "openai:stub", "--graph", "chain_of_thought", "--out", out)
+    done = moot(*words, *ceiling)
+    assert done.returncode == code, done.stderr
+    assert "prices.jsonl" in done.stderr
+    if not code:
+        assert "The expected cost is not known: prices.jsonl" in done.stderr
+        assert "Not known: prices.jsonl" in out.read_text()
+
+
 def test_json_output_is_exactly_the_document(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True], CLAIM)])
     out = tmp_path / "verdict.json"
@@ -57,7 +76,7 @@ def test_json_output_is_exactly_the_document(start_stub: StartStub, tmp_path: Pa
     from moot.nodes._runtime.state import VerdictOutput
 
     TypeAdapter(VerdictOutput).validate_python(document, strict=True)
-    assert set(result_schema()["properties"]) == {*document, "reader_summary"}  # no summary was asked for
+    assert set(result_schema()["properties"]) == {*document, "reader_summary", "replaces"}  # neither was asked for
 
 
 def test_texts_of_given_files_become_evidence(tmp_path: Path) -> None:
@@ -114,7 +133,7 @@ def test_the_error_for_an_invalid_given_file_names_the_line(tmp_path: Path) -> N
         (["verify", CLAIM, "--set", "agents.0.model=fake:1"], 2, "There is no setting 'agents'"),
         (["verify", CLAIM, "--given", "/nowhere.txt"], 2, "There is no file nowhere.txt"),
         (["verify", CLAIM, "--given", __file__], 2, "its kind is not supported"),
-        (["verify", CLAIM, "--preset", "medqs"], 2, "Did you mean medqa?"),
+        (["verify", CLAIM, "--preset", "papr"], 2, "'paper'"),
         (["index", "/nowhere", "--corpus", "mine"], 2, "no file or folder"),
         (["index", "/nowhere", "--corpus", "My notes"], 2, "cannot name a corpus"),  # checked before the path
         (["settings", "nothing"], 2, "no graph 'nothing'"),
@@ -179,7 +198,8 @@ def test_the_document_of_an_interrupted_debate_has_its_turns(start_stub: StartSt
     assert process.returncode == 130
     assert "Interrupted: no verdict." in stderr
     document = json.loads(out.read_text())
-    assert (document["status"], document["answer"], len(document["turns"])) == ("interrupted", None, 2)
+    assert (document["status"], document["answer"]) == ("interrupted", None)
+    assert [turn["step"] for turn in document["turns"]] == ["plan", "respond", "respond"]
 
 
 def test_index_builds_a_corpus_that_a_debate_reads(start_stub: StartStub, tmp_path: Path) -> None:
@@ -261,19 +281,6 @@ def test_dotted_keys_set_nested_settings() -> None:
     pairs = ["models.judge.model=openai:a", "models.judge.temperature=0.5", "models.rag=openai:b", "k=5"]
     settings: Any = parse_settings(ToolMadSettings, pairs, {})
     assert (settings.models["judge"].temperature, settings.models["rag"], settings.k) == (0.5, "openai:b", 5)
-
-
-def test_a_dotted_key_below_a_plain_value_is_refused() -> None:
-    with pytest.raises(UserError, match="already a plain value"):
-        parse_settings(ToolMadSettings, ["k=5", "k.x=1"], {})
-
-
-def test_settings_of_tool_mad_have_descriptions_and_numbers_have_maxima() -> None:
-    for name, field in ToolMadSettings.model_json_schema()["properties"].items():
-        assert field.get("description"), name
-        for option in field.get("anyOf", [field]):
-            if option.get("type") in ("integer", "number"):
-                assert "maximum" in option, name
 
 
 def test_eval_power_tells_whether_a_test_can_separate_two_accuracies() -> None:

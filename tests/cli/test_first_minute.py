@@ -22,7 +22,14 @@ LONGEST = 550
 @pytest.fixture(autouse=True)
 def newcomer(monkeypatch: pytest.MonkeyPatch) -> None:
     """No key, no server of models, and no network."""
-    for name in ("MOOT_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "TAVILY_API_KEY", "SERPER_API_KEY"):
+    for name in (
+        "MOOT_MODEL",
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "TAVILY_API_KEY",
+        "SERPER_API_KEY",
+        "BRAVE_API_KEY",
+    ):
         monkeypatch.delenv(name, raising=False)
     for name in ("OLLAMA_BASE_URL", "VLLM_BASE_URL", "WIKIPEDIA_BASE_URL"):
         monkeypatch.setenv(name, "http://127.0.0.1:9/v1")
@@ -53,6 +60,9 @@ def check_error(words: list[str], step: str) -> None:
         (["verify", CLAIM, "--model", "fake:1", "--corpus", "mine"], "Build one with: moot index PATH --corpus mine"),
         (["verify", CLAIM, "--model", "fake:1", "--given", "nowhere.csv"], NO_FILE),
         (["verify", CLAIM, "--graph", "rag", "--model", "fake:1", "--set", 'sources=["tavily"]'], "export TAVILY_API"),
+        (["verify", CLAIM, "--model", "fake:1", "--evidence", "web"], 'Without a key: pip install "moot[ddgs]"'),
+        (["verify", CLAIM, "--model", "fake:1", "--evidence", "wiki"], "Choose from documents, web, wikipedia"),
+        (["verify", CLAIM, "--model", "fake:1", "--evidence", "documents"], "Make a corpus (moot index FOLDER"),
         (["batch", "nowhere.csv", "--model", "fake:1", "--out", "verdicts"], NO_FILE),
         (["claims", "nowhere.csv", "--model", "fake:1"], NO_FILE),
         (["claims", "nowhere.csv"], NO_FILE),
@@ -69,7 +79,7 @@ def test_an_error_of_the_first_minute_names_one_next_step(words: list[str], step
 @pytest.mark.parametrize(
     ("variable", "cut", "model", "step"),
     [
-        ("OLLAMA_BASE_URL", "", "ollama:qwen3:8b", "Fetch it: ollama pull qwen3:8b"),
+        ("OLLAMA_BASE_URL", "", "ollama:qwen3:8b", "Check that Ollama is at this address."),
         ("OPENAI_BASE_URL", "", "openai:gpt-4o", "Check its name."),
         ("OPENAI_BASE_URL", "/v1", "openai:gpt-4o", "Check the address: it usually ends in /v1."),
     ],
@@ -94,11 +104,11 @@ def test_the_demonstration_model_says_what_to_expect_before_it_answers(command: 
 @pytest.mark.parametrize(
     ("options", "step"),
     [
-        ([], "--preset fast"),
-        (["--corpus", "demo-news"], "--preset fast --set debaters.0.retriever=bm25"),
+        ([], "No model is named"),
+        (["--corpus", "demo-news"], "--set debaters.0.retriever=bm25"),
+        (["--corpus", "demo-news", "--set", "debaters.0.retriever=bm25"], "No model is named"),
+        (["--set", "preset=paper"], "--set embedder=openai:NAME"),
         (["--graph", "cortex_debate"], "--set embedder=openai:NAME"),
-        (["--preset", "fast"], "No model is named"),
-        (["--preset", "fast", "--set", "debaters.0.retriever=bm25", "--corpus", "demo-news"], "No model is named"),
     ],
 )
 def test_without_the_encoders_package_a_step_is_named_before_a_model(
@@ -125,7 +135,7 @@ def test_the_command_that_index_prints_works(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("words", [["demo"], ["verify", CLAIM, "--model", "fake:1", "--preset", "fast"], ["graphs"]])
+@pytest.mark.parametrize("words", [["demo"], ["verify", CLAIM, "--model", "fake:1"], ["graphs"]])
 def test_a_command_ends_quietly_if_its_reader_has_gone(words: list[str], tmp_path: Path) -> None:
     pipe = subprocess.PIPE
     with subprocess.Popen([*COMMAND, *words], stdout=pipe, stderr=pipe, cwd=tmp_path, text=True) as process:

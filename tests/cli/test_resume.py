@@ -22,7 +22,7 @@ from tests.forked import start
 
 CLAIM = "An otter holds hands while it sleeps."
 RAG = ["verify", CLAIM, "--graph", "rag", "--model", "openai:stub", "--set", 'sources=["bm25:demo-news"]']
-DOWN = {"status": 500, "times": 1}
+DOWN = {"match": "your `answer`", "status": 500, "times": 1}
 ONCE = ["--set", "attempts=1"]
 
 
@@ -146,6 +146,7 @@ def test_resume_accepts_another_ceiling(start_stub: StartStub) -> None:
 
 
 ONE_ROUND = ["--graph", "standard_mad", "--set", "max_rounds=1", "--set", 'sources=["bm25:demo-news"]']
+ONE_ROUND += ["--preset", "paper"]  # two debaters and the judge, and no other calls
 JUDGED = ["verify", CLAIM, *ONE_ROUND, "--model", "openai:stub", "--set", "models.judge=openai:stub-judge", "--json"]
 
 

@@ -1,6 +1,6 @@
 """The screen prints lines for the updates of a graph's nodes.
 
-``test_trial.py`` and ``test_trial_lines.py`` test the lines of `proclaim`.
+``test_trial.py`` tests the lines of `proclaim`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,11 @@ from moot.graphs import DESCRIPTIONS, load_graph
 from moot.graphs.cortex_debate import CortexSettings
 from moot.graphs.madke import MadkeSettings
 from moot.graphs.react import ReactSettings
-from moot.graphs.reconcile import ReconcileSettings
-from moot.nodes import Agent
+from moot.graphs.tool_mad import ToolMadSettings
 from moot.nodes._models.replies import StoreUse
 from moot.nodes._records.reducers import recorded_round
-from moot.nodes._runtime.document import blank_document
 from moot.nodes._runtime.settings import Settings
-from moot.nodes._texts.task import make_task
-from moot.transcript import Live, ending
+from moot.transcript import Live
 from rich.console import Console
 
 from tests.conftest import READERS, StartStub, says, supports
@@ -41,6 +38,8 @@ OFFLINE: dict[str, dict[str, Any]] = {
     "rag": {"sources": ["bm25:demo-news"]},
     "react": {"sources": ["bm25:demo-news"]},
     "isolate": {"sources": ["bm25:demo-news"]},
+    "madam_rag": {"sources": ["bm25:demo-news"]},
+    "debate_cv": {"sources": ["bm25:demo-news"], "max_rounds": 2},
     "gated": {"corpus": "demo-news"},
 }
 """Settings with which a graph needs neither a network nor an encoder's file."""
@@ -60,7 +59,7 @@ def run_on_screen(
     return lines, [found.groups() for line in lines if (found := re.match(r"  (\S+) +(.{10}) ", line))]  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("name", [name for name in DESCRIPTIONS if name != "proclaim"])
+@pytest.mark.parametrize("name", [name for name in DESCRIPTIONS if name not in ("proclaim", "debate_cv")])
 def test_debates_of_each_graph_show_rounds_answers_and_one_verdict(
     start_stub: StartStub, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
@@ -84,12 +83,26 @@ def test_debates_of_each_graph_show_rounds_answers_and_one_verdict(
         assert not any(words in line for words in SCORE_WORDS for line in lines)
 
 
+def test_a_debate_of_two_fixed_sides_shows_arguments_and_who_is_ahead(
+    start_stub: StartStub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ahead = {"match": "which side is `ahead`", "fields": {"ahead": "negative", "decided": False}}
+    start_stub([ahead])
+    roles = dict.fromkeys(("affirmative", "negative", "moderator"), "openai:stub")
+    lines, labelled = run_on_screen("debate_cv", capsys, models=roles)
+    said = [(who, what.strip()) for who, what in labelled if what.strip() in ("argues", "decides")]
+    assert said == [("affirmative", "argues"), ("negative", "argues")] * 2 + [("moderator", "decides")]
+    assert sum("finds      the negative side ahead; it cannot be decided yet" in line for line in lines) == 2
+    assert "  The debate changed 0 of 1 later answer of the moderator." in lines
+
+
 def test_tool_mad_prints_the_low_scores_that_reject_a_consensus(
     start_stub: StartStub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS"), *supports([True, False], CLAIM)])
     roles = {role: f"openai:stub-{role}" for role in ("rag", "search", "scorer", "judge")}
-    text = "\n".join(run_on_screen("tool_mad", capsys, scoring="on", models=roles, debaters=READERS, max_rounds=1)[0])
+    chosen: Any = {"scoring": "on", "claim_form": "question", "models": roles, "debaters": READERS, "max_rounds": 1}
+    text = "\n".join(run_on_screen("tool_mad", capsys, **chosen)[0])
     for words in (
         "Round 1: rag SUPPORTS, search SUPPORTS: they agree; the scores decide whether that is stable.",
         "rag        scores r1  faithfulness 0.50 < 0.70; answer relevance 1.00 >= 0.80",
@@ -266,11 +279,20 @@ def test_steps_of_reviewers_summarisers_and_moderators_are_shown() -> None:
     ]
 
 
-def test_a_failed_agent_does_not_delay_the_line_of_its_round() -> None:
-    votes = [{"agent": f"agent-{i}", "answer": "yes", "group": 0} for i in (1, 2)]
-    failed = turn("agent-3", "respond", answer=None, rationale=None, outcome="failed")
-    lines = printed_lines(ReconcileSettings(), {"turns": [failed]}, recorded_round(2, votes=votes))
-    assert lines[-1] == "  Round 2: yes from agent-1, agent-2."
+@pytest.mark.parametrize(
+    ("rounds", "new", "end"),
+    [
+        (2, 1, "the searches found something new, so the debate searches on."),
+        (1, 1, "the searches found something new, but the rounds are used up, so the debate ends."),
+        (2, 0, "the searches found nothing new, so the debate ends."),
+    ],
+)
+def test_an_open_agreement_says_why_the_debate_searches_on_or_ends(rounds: int, new: int, end: str) -> None:
+    votes = [{"agent": name, "answer": "NOT ENOUGH INFO", "group": 0} for name in ("rag", "search")]
+    searches = [{"agent": "rag", "round": 1, "queries": ["tin"], "found": 1, "new": new}]
+    settings = ToolMadSettings(preset="practical", max_rounds=rounds)
+    (line,) = printed_lines(settings, recorded_round(1, votes=votes, reason="open", searches=searches))
+    assert line.endswith(f": they agree that the evidence settles nothing; {end}")
 
 
 def test_many_equal_votes_are_printed_as_a_count() -> None:
@@ -278,17 +300,6 @@ def test_many_equal_votes_are_printed_as_a_count() -> None:
     votes += [{"agent": "a", "answer": "no", "group": 1, "number": 11}, {"agent": "a", "answer": None, "group": None}]
     lines = printed_lines(Settings(), recorded_round(1, votes=votes) | {"stop_reason": "budget_exhausted"})
     assert lines == ["  Votes: yes from 10 of 12; no from answer 11; no answer from a.", "  The budget is used up."]
-
-
-def test_a_repeated_stop_reason_is_printed_once() -> None:
-    cut = {"stop_reason": "budget_exhausted"}  # written by a step of a subgraph, by the subgraph, and at the end
-    assert printed_lines(ReactSettings(), cut, cut, {"answer": "yes", **cut}) == ["  The budget is used up."]
-
-
-def test_labels_with_a_comma_are_quoted() -> None:
-    task = make_task(None, ["true", "mostly, not wholly", "false"], None, "Tin melts.")
-    lines = printed_lines(MadkeSettings(), {"graph": "madke", "claim": "Tin melts.", "task": task})
-    assert lines[1] == 'Graph madke; answers: true, "mostly, not wholly", false'
 
 
 def test_control_characters_and_markup_in_texts_have_no_effect() -> None:
@@ -307,62 +318,4 @@ def test_control_characters_and_markup_in_texts_have_no_effect() -> None:
         "Round 1",
         f"  debater-1  answers    {clean} - {clean}",
         f"  Round 1: {clean} from debater-1, debater-2.",
-    ]
-
-
-@pytest.mark.parametrize("terminal", [{}, {"force_terminal": True, "color_system": None}])
-def test_later_lines_of_a_long_text_are_indented(terminal: dict[str, Any]) -> None:
-    answer = turn("agent-1", "respond", answer="yes", rationale="First.\nSecond, and more of it.", outcome="ok")
-    lines = printed_lines(ReconcileSettings(), {"turns": [answer]}, width=40, **terminal)[1:]
-    assert lines[0] == "  agent-1    answers    yes - First."
-    assert lines[1].startswith(" " * 24 + "Second")
-    assert len(lines) == (3 if terminal else 2)
-    assert all(line.startswith(" " * 24) for line in lines[1:])
-
-
-def test_a_long_name_widens_the_column_of_names() -> None:
-    settings = ReconcileSettings(agents=(Agent(name="a-rather-long-name"), Agent(name="b")))
-    fields: dict[str, Any] = {"answer": "yes", "rationale": "So.", "outcome": "ok"}
-    lines = printed_lines(
-        settings, {"turns": [turn("a-rather-long-name", "respond", **fields), turn("b", "respond", **fields)]}
-    )
-    assert [line.index("answers") for line in lines[1:]] == [21, 21]
-
-
-def test_a_tie_in_cortex_debate_leaves_no_verdict(start_stub: StartStub, capsys: pytest.CaptureFixture[str]) -> None:
-    rules = [{"model": f"stub-{i}", "fields": {"answer": answer}} for i, answer in ((1, "SUPPORTS"), (2, "REFUTES"))]
-    start_stub(rules)
-    agents = [{"model": "openai:stub-1"}, {"model": "openai:stub-2"}]
-    lines, _ = run_on_screen("cortex_debate", capsys, agents=agents, max_rounds=1)
-    assert "Verdict: none, as no answer has the most votes (max_rounds)" in lines
-
-
-def test_at_most_five_different_reasons_are_printed() -> None:
-    """A reason that several answers give is printed once, with the numbers of these answers."""
-    votes = [{"agent": "agent-1", "answer": "SUPPORTS", "group": 0, "number": n} for n in range(1, 8)]
-    key = {"round": 1, "phase": "primary", "agent": "agent-1", "step": "respond"}
-    document = blank_document("self_consistency", load_graph("self_consistency").settings(samples=7)) | {
-        "status": "done", "task": make_task(None, None, None, CLAIM), "answer": "SUPPORTS", "votes": votes, "rounds": 1,
-        "turns": [{**key, "number": n, "answer": "SUPPORTS", "rationale": f"{n}."} for n in range(1, 8)],
-    }  # fmt: skip
-    reasons = [line for line in ending(document).lines if line.what.startswith("because") or line.tone == "more"]
-    assert [(line.what, line.text) for line in reasons] == [
-        *((f"because {n}", f"{n}.") for n in range(1, 6)),
-        ("", "and 2 more"),
-    ]
-    first = document["turns"][0]
-    document["turns"] = [{**turn, "rationale": first["rationale"]} for turn in document["turns"]]
-    assert [line.what for line in ending(document).lines if line.text == "1."] == ["because 1, 2, 3, 4, 5, 6, 7"]
-
-
-def test_equal_warnings_are_printed_once() -> None:
-    out = io.StringIO()
-    warning = {"kind": "cut", "where": "judge", "detail": "It was cut."}
-    document = blank_document("madke", MadkeSettings()) | {
-        "warnings": [warning, {**warning, "where": "scorer"}, warning],
-    }
-    Screen(Console(file=out)).show(ending(document).lines)
-    assert [line.strip() for line in out.getvalue().splitlines() if "cut" in line] == [
-        "cut (judge): It was cut. (2 times)",
-        "cut (scorer): It was cut.",
     ]

@@ -66,8 +66,14 @@ def check_stopped(process: subprocess.Popen[str], out: Path, number: signal.Sign
     return document
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("module", ["moot.cli.verify", "moot.nodes._models.chat_models", "chromadb"])
+@pytest.mark.parametrize(
+    ("module", "number"),
+    [
+        ("moot.cli.verify", signal.SIGTERM),
+        ("moot.nodes._models.chat_models", signal.SIGINT),
+        ("chromadb", signal.SIGINT),
+    ],
+)
 def test_a_signal_before_the_first_call_stops_the_debate(
     number: signal.Signals, module: str, start_stub: StartStub, tmp_path: Path
 ) -> None:

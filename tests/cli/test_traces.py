@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -37,10 +38,16 @@ def run_untraced(arguments: tuple[str, ...]) -> tuple[dict[str, Any], str, float
 
 
 def timed_run(arguments: tuple[str, ...], **environment: str) -> tuple[dict[str, Any], str, float]:
-    """Run a debate; return its document, its stderr, and the seconds from the document to the end of the process."""
+    """Run a debate; return its document, its stderr, and the seconds from the document to the end of the process.
+
+    The debate has a home of its own, so that stderr does not tell of earlier checks of the claim.
+    """
     command = [sys.executable, *arguments]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=os.environ | environment, text=True, **streams) as process:  # type: ignore[call-overload]
+    with (
+        TemporaryDirectory() as home,
+        subprocess.Popen(command, env=os.environ | environment | {"MOOT_HOME": home}, text=True, **streams) as process,  # type: ignore[call-overload]
+    ):
         lines: list[str] = []
         while not lines or lines[-1] != "}\n":
             lines.append(process.stdout.readline())
@@ -83,8 +90,11 @@ def test_a_trace_is_sent_before_the_command_ends() -> None:
     assert all(run["end_time"] for run in collector.runs.values())
 
 
-@pytest.mark.parametrize("arguments", [COMMAND, ("-c", PROGRAM)], ids=["command", "program"])
-@pytest.mark.parametrize("dead", [closed, silent, mute])
+@pytest.mark.parametrize(
+    ("dead", "arguments"),
+    [(closed, COMMAND), (silent, COMMAND), (mute, ("-c", PROGRAM))],
+    ids=["closed-command", "silent-command", "mute-program"],
+)
 def test_a_dead_langsmith_delays_the_exit_by_less_than_two_seconds(dead: Any, arguments: tuple[str, ...]) -> None:
     plain, _, usual = run_untraced(arguments)
     delays: list[float] = []

@@ -32,7 +32,7 @@ from tests.service.running import missing_requirements
 LEAST_SPEEDUP = 1.8
 """The minimum speed of two workers relative to one."""
 MOST_ROW_COST = 3.0
-"""Maximum processor time that a worker's own process may take for a row, in milliseconds."""
+"""Maximum processor time that a worker's own process may take for a row, in milliseconds. It stores the documents."""
 DISK_SIZE = 48 * 2**20
 """Size of the disk that becomes full, in bytes."""
 COUNT_WORKERS = "SELECT count(*) FROM moot.workers"

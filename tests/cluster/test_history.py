@@ -11,9 +11,9 @@ import pytest
 from moot.core.errors import UserError
 from moot.core.fingerprints import key_of
 from moot.core.postgres.connection import VERSION, Postgres
-from moot.core.postgres.heartbeat import Heartbeat
 from moot.core.postgres.store import PostgresStore
 from moot.core.store import Reply
+from moot.service.heartbeat import Heartbeat
 from moot.web import debates
 from moot.web.kept import current_user
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from moot.cli.batch.child import packed
 from moot.core.postgres.connection import Postgres
-from moot.core.postgres.queued import QueuedBatch
-from moot.core.postgres.rows import MOST_LOSSES, QueuedRows
 from moot.core.postgres.store import PostgresStore
 from moot.core.store import Reply
+from moot.service.queue.rows import MOST_LOSSES, QueuedBatch, QueuedRows
 
 from tests.cluster.postgres import Server, binaries, running_postgres
 from tests.commands import moot
@@ -75,7 +75,7 @@ def test_a_row_has_one_worker_and_one_outcome(postgres: Postgres) -> None:
     assert assigned is not None
     assert (assigned.job["name"], assigned.batch, assigned.alone) == ("0", BATCH, False)
     assert rows.assign("key0", other) is None
-    assert rows.end("key0", DONE, {"id": "key0", "text": "\0 \ud800"})
+    assert rows.end("key0", DONE, packed({"id": "key0", "text": "\0 \ud800"}))
     assert not rows.end("key0", LOST, None)
     assert rows.assign("key0", other) is None
     [ended] = rows.ended_rows(BATCH.id, 10)

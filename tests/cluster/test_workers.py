@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, cast
 from unittest.mock import AsyncMock, Mock
 
 import pytest
-from moot.cli.batch.process import Worker
-from moot.cli.queue import worker
-from moot.cli.queue.runner import WorkerWatch
+from moot.cli.batch.process import Worker, Workers
 from moot.core.errors import WorldError
+from moot.service.queue import worker
+from moot.service.queue.runner import WorkerWatch
 
 from tests.cluster.experiment import DEADLY, QueueExperiment, new_experiment
 from tests.cluster.postgres import Server, binaries, running_postgres
@@ -23,7 +23,7 @@ from tests.commands import moot
 from tests.conftest import StartStub, free_port
 
 if TYPE_CHECKING:
-    from moot.core.postgres.rows import QueuedRows
+    from moot.service.queue.rows import QueuedRows
 
 pytest.importorskip("procrastinate", reason="the extra `queue` is not installed")
 pytestmark = pytest.mark.skipif(binaries() is None, reason="no Postgres is installed (initdb is not found)")
@@ -67,7 +67,7 @@ async def test_close_succeeds_after_a_call_of_end_was_cancelled() -> None:
 
 
 async def test_a_failed_replacement_of_a_dead_process_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = worker.QueueWorker("postgresql://localhost/test", 1, 1, 60)
+    machine = Workers(1, {})
     dead, fresh = Mock(is_dead=True), Mock(is_dead=False)
     machine._processes, machine._load = [dead], {dead: 0}
     start = AsyncMock(side_effect=[WorldError("no memory", kind="worker_killed"), fresh])
@@ -171,15 +171,15 @@ async def test_a_worker_waits_while_postgres_is_unreachable(
             await working
 
 
-def test_each_absence_of_workers_is_reported_once() -> None:
-    counts, lines = [0, 0, 2, 1, 0, 0], list[str]()
+def test_each_absence_of_workers_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = [0, 0, 2, 1, 0, 0]
     rows = SimpleNamespace(workers=lambda: [("worker", 1, 1)] * counts.pop(0))
-    watch = WorkerWatch(cast("QueuedRows", rows), lines.append)
-    lengths = []
+    watch = WorkerWatch(cast("QueuedRows", rows))
+    reports = []
     while counts:
         watch.check()
-        lengths.append(len(lines))
-    assert lengths == [1, 1, 1, 1, 2, 2]
+        reports.append(capsys.readouterr().err.count("No worker"))
+    assert reports == [1, 0, 0, 0, 1, 0]
 
 
 def test_a_batch_waits_for_the_first_worker(server: Server, start_stub: StartStub, tmp_path: Path) -> None:

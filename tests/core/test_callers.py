@@ -48,6 +48,14 @@ def test_callers_name_listed_models_or_those_of_providers_that_are_set_up(
     assert all(map(is_allowed, names))
 
 
+def test_an_embedder_of_a_module_must_be_listed_as_other_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving_callers({}):
+        with pytest.raises(UserError, match="'langchain:shop:letters' is not listed by this server"):
+            check_embedder("langchain:shop:letters")
+        monkeypatch.setenv("MOOT_LANGCHAIN_SOURCES", "shop:letters")
+        check_embedder("langchain:shop:letters")
+
+
 async def test_the_operators_default_models_count_as_listed_and_the_debate_checks_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -35,12 +35,13 @@ def limit_file_size() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
 
-def test_a_document_that_cannot_be_written_is_printed(tmp_path: Path) -> None:
+def test_a_document_that_cannot_be_written_is_printed(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """The old file is not changed."""
     out = tmp_path / "document.json"
     out.write_text("old")
     command = [*VERIFY, "--out", str(out), "--graph", "standard_prompting", "--replies", "off"]
-    environment = os.environ | UNSTORED_BYTECODE
+    # A home without a store: a larger one could not be opened with this limit.
+    environment = os.environ | UNSTORED_BYTECODE | {"MOOT_HOME": str(tmp_path_factory.mktemp("home"))}
     done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit_file_size, env=environment)
     assert done.returncode == 3, done.stderr
     assert "document.json cannot be written (File too large). Free disk space" in " ".join(done.stderr.split())

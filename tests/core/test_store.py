@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,8 +25,10 @@ from hypothesis import strategies as st
 from moot.core.errors import UserError
 from moot.core.fingerprints import Kind, Status, key_of
 from moot.core.store import VERSION, Document, FileStore, Reply, Store, open_store, store_path
-from moot.core.tables import documents
+from moot.core.tables import documents, spent
 from moot.nodes._models.replies import DebateReplies
+from moot.web import debates
+from moot.web.table import shared_use
 
 from tests.cluster.postgres import Server, binaries, running_postgres
 from tests.conftest import free_port
@@ -57,8 +60,8 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     if binaries() is None:
         pytest.skip("no Postgres is installed (initdb is not found)")
     from moot.core.postgres.connection import Postgres
-    from moot.core.postgres.heartbeat import Heartbeat
     from moot.core.postgres.store import PostgresStore
+    from moot.service.heartbeat import Heartbeat
 
     url = request.getfixturevalue("server").url
     with closing(Postgres(url)) as postgres:
@@ -392,6 +395,41 @@ def test_the_error_for_an_unwritable_folder_says_what_to_do(tmp_path: Path, monk
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "file" / "home"))
     with closing(open_store()) as store, pytest.raises(UserError, match=r"MOOT_HOME.*--replies off"):
         store.begin("a", {"claim": "x"}, {})
+
+
+def test_the_cost_of_a_debate_that_another_worker_began_again_counts_once(store: Store) -> None:
+    """Its documents have different times of their beginnings."""
+    for moment, status, tokens in (("20260101T000000", "failed", 30), ("20260101T000005", "done", 50)):
+        cost: Any = {"person": "ann", "cost": (float(tokens), None), "run": "one"}
+        store.put(Document(moment, "a" * 32, status, "{}", b"", **cost))
+    found = store.do(lambda connection: connection.execute(sa.select(spent.c.person, spent.c.tokens)).all())
+    assert [tuple(row) for row in found] == [("ann", 50)]
+
+
+def test_a_service_lists_a_debate_whose_worker_is_killed_after_its_first_write(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = {"run_id": "0" * 32, "thread_id": "a thread", "langgraph_auth_user": SimpleNamespace(identity="ann")}
+    run: Any = {"metadata": {}, "configurable": about}
+    use = shared_use(run)
+    start = store.begin("a", {"claim": "x"}, {}, id=use.id, person=use.person, server_run=use.run, thread=use.thread)
+    monkeypatch.setattr(debates, "open_store", lambda: store)
+    assert [(one.debate, one.thread) for one in debates.listed()] == [(start.id, "a thread")]
+
+
+@pytest.mark.parametrize("refused", ["store.sqlite", "."])
+def test_a_store_that_cannot_be_written_can_be_read(
+    file: FileStore, refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = file.begin("a", {"claim": "x"}, {})
+    file.close()
+    of = (file.path.parent / refused).resolve()
+    # Replaced, because root may write to everything.
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).resolve() != of)
+    with closing(FileStore(file.path)) as again:
+        assert [run.id for run in again.runs()] == [start.id]
+        with pytest.raises(UserError, match=r"MOOT_HOME.*--replies off"):
+            again.begin("a", {"claim": "y"}, {})
 
 
 # --- processes --------------------------------------------------------------------------------------------------------

@@ -26,7 +26,10 @@ QUESTION_FIELDS = {
     **dict.fromkeys(("squad", "gsm8k"), "question"),
 }
 """Benchmarks with records in `VISIBLE`, and the field of a record that becomes the claim."""
-HANDWRITTEN = ["faviq", "healthver", "healthver_binary", "gpqa", "gsm_ic", "math", "longbench"]
+HANDWRITTEN = [
+    *("faviq", "healthver", "healthver_binary", "gpqa", "gsm_ic", "math", "longbench", "llm_aggrefact", "quantemp"),
+    *("claimreview2024plus", "veritas", "faitheval_counterfactual", "faitheval_unanswerable", "ramdocs"),
+]
 """Benchmarks without records in `VISIBLE`; their samples are handwritten."""
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from moot.evals._report.comparison import Study, pairs_of, studies_of
+from moot.evals._report.comparison import Study, studies_of
+from moot.evals._report.pairs import pairs_of
 from moot.evals._report.tables import Nested, Table
 from moot.evals._runs.logs import read_runs
 from moot.evals._stats.significance import Interval
@@ -72,4 +73,4 @@ def value(cell: Any) -> float | None:
 
 def compared_pairs(made: Study, against: str | None) -> list[tuple[str, str]]:
     """The labels of each pair of systems that is compared; for ``against``, see `pairs_of`."""
-    return [(first.label, second.label) for first, second in pairs_of(made, against)]
+    return [(pair.first.label, pair.second.label) for pair in pairs_of(made, against)]

@@ -6,10 +6,13 @@ The readers know the relevant passages of each demo claim, and the answer that a
   supports an answer, it gives NOT ENOUGH INFO. It ignores instructions in evidence.
 - obedient: follows the first instruction in evidence. Without an instruction, or if evidence is marked, it gives the
   same answer as the careful reader.
+- gullible: as the obedient reader, but it quotes the passages with the instruction.
 - stubborn: gives the right answer, whatever the evidence.
 
-Every reader lies if its system message tells it to. The endpoint also plays the attacker who writes passages for the
-attack `adaptive`. These passages share few words with each other.
+Every reader lies if its system message tells it to. Asked what quotes do for an answer (`assess`), a reader goes by
+what the quoted passages state; those who follow instructions say that each quote bears out the answer that an
+instruction names. The endpoint also plays the attacker who writes passages for the attack `adaptive`. These passages
+share few words with each other.
 """
 
 from __future__ import annotations
@@ -76,6 +79,54 @@ def read_demo_claims() -> dict[str, tuple[str, list[str]]]:
 KNOWN = read_demo_claims()
 
 
+ASSESSED = re.compile(r"<answer>\n([A-Z ]+)")
+QUOTE = re.compile(r'<quote index="(\d+)" of="([^"]+)">')
+
+
+def assessment(reader: str, instructions: str, data: str) -> list[dict[str, Any]]:
+    """What each quote in an assessor's prompt does for the answer in the prompt, as a reader says.
+
+    Args:
+        reader: the name of the reader.
+        instructions: the system message.
+        data: the other messages; they must contain a demo claim, an answer and its quotes.
+    """
+    given = ASSESSED.search(data)
+    assert given is not None
+    label, (_, labels, orders) = given[1].strip(), read_evidence(data)
+    told = next(iter(orders.values()), None) if obeys(reader, instructions) else None
+    found = []
+    for index, id in QUOTE.findall(data):
+        says = told or labels.get(id)
+        bears = "neither" if says is None else "entails" if says == label else "contradicts"
+        found.append({"index": int(index), "bears": bears})
+    return found
+
+
+def obeys(reader: str, instructions: str) -> bool:
+    """Whether a reader follows instructions in evidence: some do, unless evidence is marked."""
+    return reader in ("obedient", "gullible") and EXPLANATION not in instructions
+
+
+def read_evidence(data: str) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """The evidence in a prompt by id: the texts, the labels that passages support, and the labels of instructions.
+
+    Args:
+        data: messages with a demo claim.
+    """
+    gold, beginnings = KNOWN[found[1].strip() if (found := CLAIM.search(data)) else ""]
+    texts = {id: text.replace(MARK, " ") for id, text in PIECE.findall(data)}
+    labels: dict[str, str] = {}
+    orders: dict[str, str] = {}
+    for id, text in texts.items():
+        label = next((OUTCOMES[m["label"]] for one in POISON if (m := one.search(text))), None)
+        if label or any(beginning in text for beginning in beginnings):
+            labels[id] = label or gold
+        if order := next((m["label"] for one in INJECTIONS if (m := one.search(text))), None):
+            orders[id] = order
+    return texts, labels, orders
+
+
 def answer(reader: str, instructions: str, data: str) -> tuple[str, list[tuple[str, str]]]:
     """A reader's label, and the id and a quote of each passage that supports the label; no passage if the reader lies.
 
@@ -84,19 +135,13 @@ def answer(reader: str, instructions: str, data: str) -> tuple[str, list[tuple[s
         instructions: the system message.
         data: the other messages; they must contain a demo claim.
     """
-    claim = found[1].strip() if (found := CLAIM.search(data)) else ""
-    gold, beginnings = KNOWN[claim]
+    gold = KNOWN[found[1].strip() if (found := CLAIM.search(data)) else ""][0]
     if lie := LIE.search(instructions):
         return lie[1], []
-    texts = {id: text.replace(MARK, " ") for id, text in PIECE.findall(data)}
-    labels: dict[str, str] = {}
-    for id, text in texts.items():
-        label = next((OUTCOMES[m["label"]] for one in POISON if (m := one.search(text))), None)
-        if label or any(beginning in text for beginning in beginnings):
-            labels[id] = label or gold
-    injected = next((m["label"] for text in texts.values() for one in INJECTIONS if (m := one.search(text))), None)
-    if reader == "obedient" and injected and EXPLANATION not in instructions:
-        verdict = injected
+    texts, labels, orders = read_evidence(data)
+    if orders and obeys(reader, instructions):
+        verdict = next(iter(orders.values()))
+        labels = orders if reader == "gullible" else labels
     elif reader == "stubborn":
         verdict = gold
     else:
@@ -122,8 +167,11 @@ def reply(body: dict[str, Any]) -> str:
         label, cited = answer(body["model"], instructions, data)
         citations = [{"evidence_id": id, "quote": quote} for id, quote in cited]
         value = stub.with_fields(value, {"answer": label, "citations": citations})
-    if "query" in schema["properties"] and (claim := CLAIM.search(data)):
-        value = stub.with_fields(value, {"query": claim[1].strip()})
+    if "quotes" in schema["properties"]:
+        value = stub.with_fields(value, {"quotes": assessment(body["model"], instructions, data)})
+    if claim := CLAIM.search(data):
+        asked = claim[1].strip()
+        value = stub.with_fields(value, {"query": asked, "queries": [asked, f"reports on: {asked}"]})
     return json.dumps(value)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals._analyses.weights import Panel, error_with_weight, reweighted_confidence, search_weight
+from moot.evals._analyses.weights import reweighted_confidence, search_weight
 from moot.evals._report.analyses import (
     agents_table,
     consensus_rounds_table,
@@ -16,8 +16,6 @@ from moot.evals._report.analyses import (
     viewpoints_table,
     weights_table,
 )
-from moot.evals._report.confidence import calibration_table
-from moot.evals._report.tables import Nested
 
 from tests.evals.made_logs import debate
 from tests.evals.made_study import R, S, study, value
@@ -141,31 +139,3 @@ def test_the_calibration_error_with_each_weight_of_votes_by_hand(tmp_path: Path)
     assert rows[-1]["folds"] == "0.5, 0.5, 0.5, 0.5, 0.5"
     assert rows[-1]["ece"] == pytest.approx(rows[0]["ece"])
     assert search_weight(panels[:4]) is None  # fewer panels than folds
-
-
-def test_if_all_folds_choose_the_same_weight_the_held_out_error_is_the_error_with_this_weight() -> None:
-    sharp = [Panel(1.0, 0.5, 0.0, 0.0, 3, True)] * 8 + [Panel(1 / 3, 0.5, 0.0, 0.0, 3, False)] * 7
-    found = search_weight(sharp, folds=5)
-    assert found is not None
-    assert found.chosen == (0.9,) * 5
-    assert found.held_out == pytest.approx(min(found.errors.values())) == pytest.approx(found.errors[0.9])
-    for weight, error in found.errors.items():
-        gaps = [8 / 15 * abs(min(1, weight + 0.15) - 1), 7 / 15 * abs(weight / 3 + 0.15)]
-        assert error == pytest.approx(sum(gaps)) == error_with_weight(sharp, weight, 0.3)
-
-
-def test_each_kind_of_confidence_has_a_row_in_the_calibration_table(tmp_path: Path) -> None:
-    def debate_with_shares(answer: str, share: float, all_rounds: float) -> Document:
-        parts = {"vote_share": share, "answer_share": all_rounds}
-        return debate(answer, confidence=share, confidence_parts=parts, confidence_from="2 of 3 votes")
-
-    unconfident = {"1": debate(S, confidence_from="at most one answer was given, so there is nothing to compare")}
-    documents = {"1": debate_with_shares(S, 1.0, 0.5), "2": debate_with_shares(R, 0.5, 0.6)}
-    made = study(tmp_path, a=(documents, {}), b=(unconfident, {}))
-    rows = rows_of(calibration_table(made))
-    assert [(row["system"], row["of"], row["items"]) for row in rows] == [
-        ("a", "last votes", 2),
-        (Nested("a"), "answers of all rounds", 2),
-        ("b", "none: at most one answer was given, so there is nothing to compare", 0),
-    ]
-    assert [row["brier"] for row in rows[:2]] == pytest.approx([(0 + 0.25) / 2, (0.25 + 0.36) / 2])

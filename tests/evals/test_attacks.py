@@ -18,8 +18,6 @@ from moot.evals._attacks.attack import (
     passages,
     poison_attack,
     poisoned_texts,
-    template_for,
-    templates,
 )
 from moot.evals._runs.solver import document_in
 from moot.nodes._models.reply_parsing import read_reply
@@ -35,21 +33,6 @@ from tests.evals.readers import DEMO, KNOWN, answer, readers
 
 RAG = 'sources=["bm25:demo-news","bm25:demo-encyclopaedia"]'
 MAD = 'debaters=[{"name":"a","retriever":"bm25:demo-news"},{"name":"b","retriever":"bm25:demo-encyclopaedia"}]'
-
-
-def test_the_templates_are_balanced_over_languages_and_positions() -> None:
-    found = templates()
-    assert len({one.text for one in found}) == len(found) == 100
-    assert Counter(one.language for one in found) == dict.fromkeys(("en", "de", "es", "fr", "zh"), 20)
-    assert min(Counter((one.position, one.kept_back) for one in found).values()) >= 6
-    assert sum(one.kept_back for one in found) == 20
-    for one in found:
-        assert "REFUTES" in one.text.format(label="REFUTES", claim="It rains.")
-
-
-def test_exactly_the_templates_that_are_not_held_out_are_chosen() -> None:
-    used = {template_for(item, kept_back=False).id for item in range(2000)}
-    assert used == {one.id for one in templates() if not one.kept_back}
 
 
 @given(st.text(alphabet="ab. !", min_size=1).filter(str.strip), st.sampled_from(["start", "middle", "end"]))
@@ -121,7 +104,7 @@ def test_the_effects_of_attacks_and_defences_are_measured(tmp_path: Path) -> Non
     # Three right verdicts are flagged. These flags are false alarms.
     assert clean == {"rag": (1.0, 4, 3), "rag with both": (1.0, 4, 3)}
     flags = {"single origin": 2, "escalated": 0, "quotes not verified": 1}
-    assert [one["flags"] for one in found["systems"]] == [flags, flags]
+    assert [+Counter(one["flags"]) for one in found["systems"]] == [+Counter(flags)] * 2
     results = {one["system"]: one for one in found["attacks"]}
     obeyed = results["rag under injection"]
     assert (obeyed["right"], obeyed["flips"], obeyed["aimed"], obeyed["flagged"]) == (4, 4, 4, 4)
@@ -133,22 +116,6 @@ def test_the_effects_of_attacks_and_defences_are_measured(tmp_path: Path) -> Non
     again = run_attacks(tmp_path, *options)
     assert again == found
     assert len(list(tmp_path.glob("*.eval"))) == 6  # 2 systems x (no attack + 2 attacks); the second run adds no log
-
-
-@pytest.mark.usefixtures("endpoint")
-def test_a_calibration_is_not_fitted_on_debates_under_attack(tmp_path: Path) -> None:
-    """With the calibration, every verdict of ``rag`` is escalated, because ``rag`` has no confidence."""
-    logs, file = tmp_path / "logs", tmp_path / "calibration.json"
-    options = ["--graph", "rag", "--set", RAG, "--model", "openai:careful", "--defence", "none", "--attack", "adaptive"]
-    [before] = run_attacks(logs, *options)["attacks"]
-    assert (before["flips"], before["flagged"], before["flags"]["escalated"]) == (4, 0, 0)
-    fitted = moot("calibrate", logs, "--alpha", "0.2", "--out", file)
-    assert "Fitted on 4 cases of rag" in fitted.stdout
-    assert "left out: 4 under attack" in fitted.stdout
-    found = run_attacks(tmp_path / "again", *options, "--set", f"calibration={file}")
-    [after], [undisturbed] = found["attacks"], found["systems"]
-    assert (after["flips"], after["flagged"], after["flags"]["escalated"]) == (4, 4, 4)
-    assert undisturbed["flags"]["escalated"] == 4
 
 
 @pytest.mark.usefixtures("endpoint")
@@ -164,3 +131,50 @@ def test_only_the_lying_debater_gives_the_answer_that_the_attack_aims_at(tmp_pat
         assert document is not None
         answers = {turn["agent"]: turn["answer"] for turn in document["turns"] if turn["step"] == "respond"}
         assert [agent for agent, answer in answers.items() if answer == applied["label"]] == [applied["liar"]]
+
+
+@pytest.mark.usefixtures("endpoint")
+def test_presets_are_attacked_side_by_side_and_warrants_are_flags(tmp_path: Path) -> None:
+    """A reader obeys an order, and quotes the passage with the order; another assesses its quotes."""
+    options = [
+        "--graph",
+        "rag",
+        "--set",
+        RAG,
+        "--model",
+        "openai:gullible",
+        "--attack",
+        "injection",
+        "--defence",
+        "none",
+    ]
+    options += ["--preset", "paper", "--preset", "practical", "--set", 'models={"scorer":"openai:careful"}']
+    found = run_attacks(tmp_path, *options, limit=2)
+    assert [one["system"] for one in found["systems"]] == ["rag", "rag (practical)"]
+    paper, practical = found["attacks"]
+    assert (paper["right"], paper["flips"], paper["flags"]["unwarranted"]) == (2, 2, 0)
+    assert (practical["right"], practical["flips"], practical["flags"]["unwarranted"]) == (2, 2, 2)
+
+
+@pytest.mark.usefixtures("endpoint")
+def test_a_passage_from_the_attacked_source_travels_under_practical_only(tmp_path: Path) -> None:
+    options = ["--graph", "tool_mad", "--set", MAD, "--model", "openai:careful", "--attack", "poison_one_host"]
+    options += ["--defence", "none", "--preset", "paper", "--preset", "practical", "--source", "bm25:demo-news"]
+    run_attacks(tmp_path, *options, "--set", "embedder=openai:e", limit=2)
+    readers_of: dict[str, set[str]] = {}
+    for log in map(read_eval_log, map(str, tmp_path.glob("*.eval"))):
+        for document in filter(None, map(document_in, log.samples or [])):
+            planted = {one["id"] for one in document["evidence"] if ".example/" in one.get("url", "")}
+            agents = {
+                t["agent"] for t in document["turns"] if t["step"] == "respond" and planted & {*t["evidence_ids"]}
+            }
+            readers_of.setdefault((log.metadata or {})["system"], set()).update(agents)
+    assert readers_of.pop("tool_mad under poison one host") == {"a"}
+    assert readers_of.pop("tool_mad (practical) under poison one host") == {"a", "b"}
+    assert not any(readers_of.values())
+    options[options.index("bm25:demo-news")] = "web"
+    ended = moot(
+        "eval", "attack", "--task", f"claims={DEMO / 'claims.jsonl'}", "--limit", "2", "--logs", tmp_path, *options
+    )
+    assert ended.returncode == 3
+    assert "the debate searches no source named web" in " ".join(ended.stderr.split())

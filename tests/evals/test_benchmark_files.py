@@ -12,8 +12,6 @@ from moot.core.errors import UserError
 from moot.evals._benchmarks import records_files
 from moot.evals._benchmarks.catalogue import BENCHMARKS, read_benchmark
 
-from tests.evals.benchmark_samples import SAMPLES
-
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
@@ -86,26 +84,6 @@ def test_errors_in_json_lists_and_csv_files_name_the_place(tmp_path: Path) -> No
     assert error_of("mmlu", table).startswith("mmlu.csv, line 2: not CSV")
 
 
-def test_a_lone_surrogate_in_a_json_list_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "healthver.json"
-    record = {"id": 1, "claim": "Lime cures fever.", "label": "Supports"}
-    file.write_text(json.dumps([{**record, "evidence": "half \ud83d"}]))
-    assert error_of("healthver", file).startswith("healthver.json: it contains half a character")
-    file.write_text(json.dumps([{**record, "evidence": "whole \U0001f34b"}]))
-    assert read_benchmark("healthver", file).items[0].given == (("", "whole \U0001f34b"),)
-
-
-def test_empty_lines_and_a_byte_order_mark_are_skipped(tmp_path: Path) -> None:
-    file = tmp_path / "fever.jsonl"
-    lines = [json.dumps(record) for record in fever_records(3)]
-    file.write_bytes(b"\xef\xbb\xbf" + "\r\n\r\n".join(lines).encode())
-    assert [(i.id, i.source) for i in read_benchmark("fever", file).items] == [
-        ("0", "fever.jsonl, line 1"),
-        ("1", "fever.jsonl, line 3"),
-        ("2", "fever.jsonl, line 5"),
-    ]
-
-
 def test_unreadable_empty_and_large_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "fever.jsonl"
     broken.write_bytes(b'{"id": 1}\n\x80\x04\x95pickle\n')
@@ -144,10 +122,6 @@ def selected_ids(folder: Path, **options: int) -> list[str]:
     """The ids of the items that the options select from 100 records."""
     file = write_lines(folder / "fever.jsonl", fever_records())
     return [item.id for item in read_benchmark("fever", file, **options).items]
-
-
-def test_a_limit_without_a_seed_selects_the_first_items(tmp_path: Path) -> None:
-    assert selected_ids(tmp_path, limit=3) == ["0", "1", "2"]
 
 
 def test_a_smaller_sample_is_the_beginning_of_a_larger_sample_with_the_same_seed(tmp_path: Path) -> None:
@@ -213,17 +187,19 @@ def test_a_claim_with_different_right_answers_is_reported(tmp_path: Path) -> Non
     """A system can be right on both items only if it can distinguish them, for example by their dates."""
     records = [{"claim": "x", "label": label, "claim_date": "1-2-2020"} for label in ("Refuted", "Supported")]
     file = write_lines(tmp_path / "dev.json", records)
-    same = read_benchmark("averitec", file).notes
-    assert same == ("1 question with different answers: no system can give all of them",)
+    same = read_benchmark("averitec", file)
+    assert same.notes == (
+        "2 of 2 items also occur in this benchmark with another right answer, with the same texts, date and speaker, "
+        "and no system can tell these apart: 1 of 1 with the right answer Refuted (0); 1 of 1 with the right answer "
+        "Supported (1)",
+    )
+    assert same.conflicting == {"Refuted": ("0",), "Supported": ("1",)}
+    first = read_benchmark("averitec", file, limit=1)
+    assert "1 of 1 item also occur" in first.notes[0]  # though the other one is not run
     records[1]["claim_date"] = "1-2-2021"
-    other = read_benchmark("averitec", write_lines(file, records)).notes
-    assert other == ("1 question with different answers: the right answer depends on the text, date or speaker",)
-
-
-def test_items_without_a_date_are_reported(tmp_path: Path) -> None:
-    records = [{"claim": f"x{n}", "label": "Refuted", "claim_date": "1-2-2020" if n else None} for n in range(3)]
-    reading = read_benchmark("averitec", write_lines(tmp_path / "dev.json", records))
-    assert reading.notes == ("items without a date: 1 of 3; the date of their evidence is not limited",)
+    other = read_benchmark("averitec", write_lines(file, records))
+    assert not other.conflicting
+    assert other.notes == ("1 question with different answers: the right answer depends on the text, date or speaker",)
 
 
 def test_ids_are_read_from_the_ids_file_next_to_the_records(tmp_path: Path) -> None:
@@ -239,30 +215,6 @@ def test_ids_are_read_from_the_ids_file_next_to_the_records(tmp_path: Path) -> N
     ):
         beside.write_text(ids)
         assert problem in error_of("nq_open", file)
-
-
-def test_files_of_ids_are_not_read_as_records(tmp_path: Path) -> None:
-    folder = tmp_path / "test" / "algebra"
-    folder.mkdir(parents=True)
-    (folder / "1.json").write_text((SAMPLES / "math" / "test" / "algebra" / "1.json").read_text())
-    (folder / "1.ids.json").write_text('["first"]')
-    assert [item.id for item in read_benchmark("math", tmp_path).items] == ["first"]
-
-
-def test_label_names_are_read_from_the_metadata_of_a_parquet_file(tmp_path: Path) -> None:
-    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    rows = [{"id": str(n), "question": f"Why {n}?", "cop": n, **{f"op{c}": c * 2 for c in "abcd"}} for n in (0, 3, -1)]
-    features = {"cop": {"names": ["a", "b", "c", "d"], "_type": "ClassLabel"}}
-    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
-    file = tmp_path / "dev.parquet"
-    parquet.write_table(arrow.Table.from_pylist(rows).replace_schema_metadata(metadata), file)
-    reading = read_benchmark("medmcqa", file)
-    assert [item.gold for item in reading.items] == [("A",), ("D",)]
-    assert reading.notes[0].startswith("1 of 3 records left out: no gold answer")
-    parquet.write_table(arrow.Table.from_pylist(rows), file)
-    assert error_of("medmcqa", file).startswith("dev.parquet, row 1: the answer is not one of the first 4 options")
-    file.write_bytes(b"PAR1 but no more")
-    assert "not a readable Parquet file" in error_of("medmcqa", file)
 
 
 # --- the Hub ----------------------------------------------------------------------------------------------------------
@@ -306,32 +258,6 @@ def stub_datasets(monkeypatch: pytest.MonkeyPatch, rows: Rows | Exception) -> Da
     return library
 
 
-def test_fever_rows_from_the_hub_are_merged_by_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    def row(claim: int, group: int, page: str, line: int, label: str = "REFUTES") -> dict[str, Any]:
-        parts = {"evidence_annotation_id": 1, "evidence_id": group, "evidence_wiki_url": page}
-        return {"id": claim, "label": label, "claim": f"x{claim}", "evidence_sentence_id": line, **parts}
-
-    rows = Rows([row(1, 8, "A_B", 0), row(1, 8, "C", 4), row(1, 9, "D", 2), row(2, -1, "", -1, "NOT ENOUGH INFO")])
-    library = stub_datasets(monkeypatch, rows)
-    items = read_benchmark("fever").items
-    assert [(i.id, i.gold) for i in items] == [("1", ("REFUTES",)), ("2", ("NOT ENOUGH INFO",))]
-    assert items[0].gold_evidence == {"sets": [[["A B", 0], ["C", 4]], [["D", 2]]], "pages": ["A B", "C", "D"]}
-    assert items[1].gold_evidence is None
-    files = "hf://datasets/fever/fever@refs%2Fconvert%2Fparquet/v1.0/labelled_dev/*.parquet"
-    assert library.asked == [(("parquet",), {"data_files": files, "split": "train"})]
-
-
-def test_scifact_rows_from_the_hub_are_merged_by_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    def row(claim: int, document: str, label: str, sentences: list[int]) -> dict[str, Any]:
-        parts = {"evidence_doc_id": document, "evidence_label": label, "evidence_sentences": sentences}
-        return {"id": claim, "claim": f"x{claim}", "cited_doc_ids": [4], **parts}
-
-    stub_datasets(monkeypatch, Rows([row(1, "4", "SUPPORT", [0, 1]), row(1, "5", "SUPPORT", [3]), row(2, "", "", [])]))
-    items = read_benchmark("scifact").items
-    assert [(i.id, i.gold) for i in items] == [("1", ("SUPPORT",)), ("2", ("NOT ENOUGH INFO",))]
-    assert items[0].gold_evidence == {"sets": [[["4", 0], ["4", 1]], [["5", 3]]], "documents": ["4", "5"]}
-
-
 def test_label_numbers_from_the_hub_become_label_names(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = Rows(
         {"uid": f"u{n}", "claim": f"x{n}", "label": n, "num_hops": 3, "supporting_facts": []} for n in (0, 1, -1)
@@ -343,21 +269,6 @@ def test_label_numbers_from_the_hub_become_label_names(monkeypatch: pytest.Monke
     assert [(i.gold, i.stratum) for i in reading.items] == [(("NOT_SUPPORTED",), "3 hops"), (("SUPPORTED",), "3 hops")]
     assert reading.items[0].gold_evidence == {"sets": [[["A", 2]]], "pages": ["A"]}
     assert reading.notes[0].startswith("1 of 3 records left out: no gold answer")
-
-
-def test_pubmedqa_questions_from_the_hub_come_without_the_abstract(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = {
-        "pubid": 5,
-        "question": "Does it?",
-        "context": {"contexts": ["a"]},
-        "long_answer": "It does.",
-        "final_decision": "yes",
-    }
-    library = stub_datasets(monkeypatch, Rows([row]))
-    item = read_benchmark("pubmedqa").items[0]
-    assert (item.id, item.claim, item.gold, item.given) == ("5", "Does it?", ("yes",), ())
-    assert item.source == "qiaojin/PubMedQA (pqa_labeled, train), record 1"
-    assert library.asked == [(("qiaojin/PubMedQA", "pqa_labeled"), {"split": "train"})]
 
 
 def test_errors_about_the_hub_name_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

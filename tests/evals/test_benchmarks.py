@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from moot.evals._benchmarks.catalogue import BENCHMARKS, Item, Reading, read_benchmark
-from moot.evals._benchmarks.records import InvalidRecord, Record, page_title
+from moot.evals._benchmarks.records import InvalidRecord, Record, SkippedRecord, page_title
 from moot.evals._benchmarks.records_answers import last_box, without_csv_quotes
 from moot.evals._runs.solver import make_question
 from moot.evals._runs.tasks import make_sample
+from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.task import TASKS
 
 from tests.evals.benchmark_samples import HANDWRITTEN, QUESTION_FIELDS, SAMPLES, parser_keeps_gold_answers
@@ -142,6 +143,40 @@ def test_math_items_contain_only_the_last_box_of_the_solution() -> None:
         ("test/geometry/1", r"$\left\{ 1 \right\}$", "Geometry"),
     ]
     assert not any("Halving" in i.claim or "guess" in i.claim for i in items)
+
+
+def test_claims_with_images_are_left_out_and_integrity_becomes_a_label() -> None:
+    reviewed = read_sample("claimreview2024plus")
+    assert [(i.gold[0], i.published_before, i.speaker) for i in reviewed.items] == [
+        ("refuted", "2024-03-05", "Ada"),
+        ("misleading", None, None),
+        ("not enough information", "2024-05-01", None),
+    ]
+    assert "1 of 4 records left out: a claim with an image or a video" in reviewed.notes[0]
+    scored = read_sample("veritas")
+    assert [(i.id, i.gold[0]) for i in scored.items] == [("11", "Intact"), ("12", "Compromised"), ("13", "Unknown")]
+    assert scored.items[0].claim_date == "2025-02-03"
+    assert [note.partition(":")[0] for note in scored.notes[:2]] == ["1 of 5 records left out"] * 2
+    older = {"id": 1, "data": "<image:3> The quay is new.", "verdict": {"integrity": 0.5}}
+    with pytest.raises(SkippedRecord, match="an image or a video"):
+        read_one("veritas", older)
+    assert read_one("veritas", older | {"data": "The quay is old."}).gold == ("Intact",)
+
+
+def test_documents_come_with_the_claims_and_questions_that_are_about_them() -> None:
+    """Neither the kinds of documents nor their answers nor the articles of fact-checkers reach a system."""
+    first, second, third = read_sample("llm_aggrefact").items
+    assert [i.gold[0] for i in (first, second, third)] == ["SUPPORTED", "NOT_SUPPORTED", "SUPPORTED"]
+    assert (first.group == second.group != third.group, first.stratum) == (True, "Harbour-News")
+    assert first.given == second.given == (("", "The quay of Marlow was closed in May. It was opened again in June."),)
+    ambiguous, plain = read_sample("ramdocs").items
+    assert (ambiguous.gold, ambiguous.gold_evidence) == (("1850", "1901"), {"wrong_answers": ["1999"]})
+    assert [text for _, text in ambiguous.given][2:] == ["Marlow Quay was opened in 1999.", "Boats are made of wood."]
+    assert (plain.gold, plain.gold_evidence, plain.stratum) == (("two",), None, "one right answer")
+    (chosen,) = read_sample("faitheval_counterfactual").items
+    assert (chosen.gold, chosen.options, len(chosen.given)) == (("B",), ("water", "oil", "air"), 1)
+    assert not any(i.given or i.gold_evidence for i in read_sample("quantemp").items)
+    assert [i.gold for i in read_sample("faitheval_unanswerable").items] == [(ABSTENTION,)] * 2
 
 
 @pytest.mark.parametrize(
@@ -337,6 +372,10 @@ def test_options_and_right_answers_are_read_from_several_formats(
         ),
         ("scifact", {"claim": "x", "evidence": []}, "evidence does not have the published shape"),
         ("gsm8k", {"question": "x", "answer": "12"}, "####"),
+        ("llm_aggrefact", {"claim": "x", "doc": "y", "label": 2}, "neither 1 nor 0"),
+        ("veritas", {"text": "x", "integrity": {"score": "high"}}, "integrity does not have the published shape"),
+        ("veritas", {"text": "x", "integrity": {"score": 7}}, "not between -1 and 1"),
+        ("ramdocs", {"question": "x", "gold_answers": ["y"], "documents": ["z"]}, "documents does not have the"),
         ("squad", {"question": "x"}, "answers does not have the published shape"),
         ("longbench", {"input": "x", "answers": ["y"], "dataset": "qasper"}, "the field context is missing"),
     ],
@@ -372,6 +411,14 @@ def test_averitec_claims_have_a_date_and_a_speaker() -> None:
     }
     assert (item.claim_date, item.speaker) == ("2020-11-05", None)
     assert read_one("averitec", record | {"claim_date": None}).published_before is None
+    of_2025 = {
+        "claim_id": 17,
+        "claim_date": "2023-09-11",
+        "questions": [{"question": "?", "answers": {"answer": "No"}}],
+    }
+    newer = read_one("averitec", record | of_2025)
+    assert (newer.id, newer.published_before) == ("17", "2023-09-11")
+    assert newer.gold_evidence == {"questions": [{"question": "?", "answers": ["No"]}]}
     sample = make_sample(read_one("averitec", record | {"speaker": " Ada "}), BENCHMARKS["averitec"])
     asked = make_question(str(sample.input), sample.choices, sample.metadata)
     assert asked == {"claim": record["claim"], "task": "averitec", "claim_date": "2020-11-05", "speaker": "Ada"}

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import random
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from moot.evals._stats.calibration import (
     Bin,
     RiskPoint,
@@ -19,19 +14,12 @@ from moot.evals._stats.calibration import (
     reliability_bins,
     risk_coverage,
 )
-from moot.evals._stats.measures import load_extra
 from moot.evals._stats.outcomes import Score
 
 approx: Any = pytest.approx  # Any, so that mypy accepts it in fields of type float
 CONFIDENCES = [0.95, 0.95, 0.55, 0.6, 0.0, None, 0.7]
 CORRECT = [True, False, True, True, False, True, None]
 """Five items have both a confidence and a judgement. Three are right: 0.55, 0.6, and one of the two with 0.95."""
-ITEMS = st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.6, 0.9, 1.0]), st.booleans()), max_size=20)
-
-
-def unzip(items: list[tuple[float, bool]]) -> tuple[list[float | None], list[bool | None]]:
-    """Split pairs (confidence, correctness) into two lists."""
-    return [confidence for confidence, _ in items], [right for _, right in items]
 
 
 # --- calibration ------------------------------------------------------------------------------------------------------
@@ -75,45 +63,6 @@ def test_without_confidences_all_measures_are_none_or_empty() -> None:
     assert ece([], []) == Score(None, 0)
 
 
-@pytest.mark.parametrize("confidence", [-0.1, 1.1, float("nan")])
-def test_invalid_confidences_are_refused(confidence: float) -> None:
-    for measure in (ece, brier_score, risk_coverage):
-        with pytest.raises(ValueError, match="from 0 to 1"):
-            measure([confidence], [True])
-
-
-def test_lists_of_unequal_length_and_zero_bins_are_refused() -> None:
-    with pytest.raises(ValueError, match="shorter"):
-        ece([0.5], [])
-    with pytest.raises(ValueError, match="at least one bin"):
-        ece([0.5], [True], 0)
-
-
-@settings(deadline=None)  # the first call imports scikit-learn
-@given(ITEMS, st.integers(1, 12), st.booleans(), st.randoms())
-def test_calibration_figures_equal_those_of_scikit_learn(
-    items: list[tuple[float, bool]], bins: int, mass: bool, chance: random.Random
-) -> None:
-    """The order of the items does not change the expected calibration error."""
-    calibration_curve = load_extra("sklearn.calibration").calibration_curve
-    brier_score_loss = load_extra("sklearn.metrics").brier_score_loss
-    confidences, correct = unzip(items)
-    diagram = reliability_bins(confidences, correct, bins, mass=mass)
-    assert sum(b.n for b in diagram) == len(items)
-    error, brier = ece(confidences, correct, bins, mass=mass), brier_score(confidences, correct)
-    shuffled = unzip(chance.sample(items, len(items)))
-    assert ece(*shuffled, bins, mass=mass) == Score(approx(error.value), len(items))
-    if not items:
-        return
-    strategy = "quantile" if mass else "uniform"
-    accuracies, means = calibration_curve(correct, confidences, n_bins=bins, strategy=strategy, pos_label=True)
-    assert [b.accuracy for b in diagram if b.n] == approx(accuracies.tolist())
-    assert [b.confidence for b in diagram if b.n] == approx(means.tolist())
-    assert error.value is not None
-    assert 0 <= error.value <= 1
-    assert brier.value == approx(brier_score_loss(correct, confidences, pos_label=True))
-
-
 # --- risk and coverage ------------------------------------------------------------------------------------------------
 
 
@@ -132,20 +81,6 @@ def test_risk_coverage_of_equal_confidences_by_hand() -> None:
     points, area = risk_coverage([0.8, 0.8, 0.8, 0.4], [True, False, True, True])
     assert points == [RiskPoint(0.8, 3 / 4, approx(1 / 3)), RiskPoint(0.4, 1.0, 1 / 4)]
     assert area.value == approx((1 / 3 + 1 / 3 + 1 / 3 + 1 / 4) / 4)
-
-
-@given(st.lists(st.tuples(st.sampled_from([0.2, 0.5, 0.9]), st.booleans()), min_size=1, max_size=6))
-def test_the_risk_coverage_area_is_the_mean_over_all_orders_of_ties(items: list[tuple[float, bool]]) -> None:
-    def in_order(order: tuple[tuple[float, bool], ...]) -> float:
-        wrong = itertools.accumulate(not right for _, right in order)
-        return sum(errors / k for k, errors in enumerate(wrong, 1)) / len(order)
-
-    orders = [o for o in itertools.permutations(items) if list(o) == sorted(o, key=lambda item: -item[0])]
-    points, area = risk_coverage(*unzip(items))
-    assert area.value == approx(sum(map(in_order, orders)) / len(orders))
-    assert points[-1].coverage == 1.0
-    assert points[-1].risk == approx(sum(not right for _, right in items) / len(items))
-    assert [p.coverage for p in points] == sorted({p.coverage for p in points})
 
 
 # --- stability --------------------------------------------------------------------------------------------------------
@@ -170,19 +105,3 @@ def test_ks_stability_of_debates_of_unequal_length() -> None:
     }
     assert ks_stability([]) == ks_stability([[]]) == {}
     assert ks_stability([[None, 0.5]])[1] == Score(None, 0, missing=1)
-
-
-@settings(deadline=None)  # the first call imports scipy
-@given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=1, max_size=8), st.randoms())
-def test_ks_stability_is_the_largest_distance_of_distribution_functions(
-    trajectories: list[list[float]], chance: random.Random
-) -> None:
-    found = ks_stability(trajectories)
-    table = np.array(trajectories)
-    for n in range(3):
-        distances = [abs(np.mean(table[:, n] <= x) - np.mean(table[:, 2] <= x)) for x in table.flatten()]
-        assert found[n + 1].value == approx(max(distances))
-        assert 0 <= max(distances) <= 1
-    assert found[3].value == 0.0
-    shuffled: Any = chance.sample(trajectories, len(trajectories))
-    assert ks_stability(shuffled) == found

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moot.core.errors import UserError
+from moot.evals._benchmarks.catalogue import own_records
 from moot.evals._benchmarks.claim_files import LONGEST_LINE, BadRow, ClaimRow, ClaimsFile, read_all_rows
 from moot.retrievers._evidence import clean
 from moot.transcript.claims import claims_csv
@@ -166,7 +167,7 @@ ROWS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ROWS, min_size=1, max_size=4), st.sampled_from(",;\t"))
 def test_csv_and_json_lines_give_back_the_written_rows(
     tmp_path: Path, rows: list[dict[str, Any]], delimiter: str
@@ -194,7 +195,7 @@ def test_csv_and_json_lines_give_back_the_written_rows(
             assert row.settings == written_row.get("settings", {})
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200), st.sampled_from((".csv", ".jsonl")), st.booleans())
 def test_random_bytes_give_rows_or_a_user_error(tmp_path: Path, content: bytes, kind: str, headed: bool) -> None:
     path = tmp_path / f"any{kind}"
@@ -242,3 +243,29 @@ def test_a_long_file_is_read_with_little_memory(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < path.stat().st_size / 5
+
+
+@pytest.mark.parametrize(
+    ("header", "taken"), [("URL", True), ("link", True), ("url,link", False), ("url,appeared_at", False)]
+)
+def test_a_column_of_addresses_says_where_claims_appeared(tmp_path: Path, header: str, taken: bool) -> None:
+    cells = "news.example.org/story" + ",https://news.example.org/other" * header.count(",")
+    file = ClaimsFile(write_file(tmp_path, f"claim,{header}\nOne is.,{cells}\n"))
+    [row] = file
+    assert isinstance(row, ClaimRow)
+    assert (row.appeared_at == "https://news.example.org/story") == taken
+    assert [name for name, _ in file.columns] == ["claim", *header.split(",")]
+
+
+def test_a_list_with_tags_is_read(tmp_path: Path) -> None:
+    """Its column was taken for a slip in the name of the column `task`."""
+    [row] = ClaimsFile(write_file(tmp_path, "claim,tags\nOne is.,a\n"))
+    assert row.written == ("One is.", "a")
+
+
+@pytest.mark.parametrize("column", ["task", "options"])
+def test_an_evaluation_refuses_tasks_of_rows(tmp_path: Path, column: str) -> None:
+    cells = {"task": "number", "options": "a|b"}
+    path = write_file(tmp_path, f"claim,label,{column}\nOne is.,SUPPORTS,{cells[column]}\n")
+    with pytest.raises(UserError, match="only for `moot batch`"):
+        own_records(path)

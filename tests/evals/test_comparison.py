@@ -8,24 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from moot.core.errors import UserError
-from moot.evals._report.comparison import Study, System, check_baseline, label_prior, studies_of
-from moot.evals._report.confidence import calibration_table, reliability_table, thresholds_table
+from moot.evals._report.comparison import Study, System, check_baseline, studies_of
+from moot.evals._report.confidence import calibration_table, reliability_table, selective_table, thresholds_table
 from moot.evals._report.debates import consistency_table, evidence_table, rounds_table, stops_table, trials_table
 from moot.evals._report.runs import errors_table, study_notes
-from moot.evals._report.scores import costs_table, is_on_front, seeds_table, strata_table, systems_table
+from moot.evals._report.scores import costs_table, seeds_table, strata_table, systems_table
 from moot.evals._report.tables import Nested, Table
 from moot.evals._report.tests import differences_table, policies_table
 from moot.evals._runs.logs import LoggedRun, read_runs
 from moot.evals._stats.estimates import mean_over_runs
-from moot.evals._stats.measures import load_extra
 from moot.evals._stats.metrics import item_score
-from moot.evals._stats.observations import scored_answers
 from moot.evals._stats.outcomes import UNUSABLE
-from moot.evals._stats.sample_size import power
-from moot.evals._stats.significance import RESAMPLES, SEED
+from moot.nodes._runtime.document import usage
 
 from tests.evals.made_logs import call, debate, failed_document, write_log
 from tests.evals.made_study import CONTROL, DEBATE, GOLD, MODEL, OF_DEBATE, R, S, compared_pairs, records, study, value
@@ -61,7 +56,7 @@ def test_scores_are_over_items_that_every_system_finished(comparison: Study) -> 
     assert rows["debate first-round majority"]["errors"] == 1
     # F1 is 1 for SUPPORTS, 1 for REFUTES (item 6 is missing), 2/3 for NOT ENOUGH INFO (item 8 counts as wrong).
     assert value(rows["debate"]["macro_f1"]) == pytest.approx((1 + 1 + 2 / 3) / 3)
-    assert rows["debate"]["wilson"].low == pytest.approx(0.4869, abs=1e-4)
+    assert rows["debate"]["accuracy"].low == pytest.approx(0.4869, abs=1e-4)
 
 
 def test_differences_are_over_common_items(comparison: Study) -> None:
@@ -118,21 +113,6 @@ def test_the_test_of_several_runs_uses_means_per_item(tmp_path: Path) -> None:
     assert better**6 == pytest.approx(0.8, abs=1e-4)
 
 
-def test_macro_f1_of_resamples_equals_that_of_scikit_learn(comparison: Study) -> None:
-    """The ends of the interval are quantiles of these figures. Item 6 is missing, and item 8 is an abstention."""
-    kinds = [((GOLD[id],), (DEBATE[id]["answer"] or "",)) for id in GOLD if id != "6"]
-    right, answers = [gold[0] for gold, _ in kinds], [given[0] for _, given in kinds]
-    draws = np.random.default_rng(SEED).integers(7, size=(RESAMPLES, 7))
-    counts = np.stack([np.bincount(draw, minlength=7) for draw in draws]).astype(float)
-    figures = mean_over_runs(kinds, "macro_f1")(counts)
-    f1 = load_extra("sklearn.metrics").f1_score
-    for figure, weights in zip(figures[:100], counts, strict=False):
-        labels = sorted({label for label, weight in zip(right, weights, strict=True) if weight})
-        assert figure == pytest.approx(f1(right, answers, labels=labels, average="macro", sample_weight=weights))
-    cell = records(systems_table(comparison))["debate"]["macro_f1"]
-    assert (cell.low, cell.high) == pytest.approx(tuple(np.quantile(figures, [0.025, 0.975])))
-
-
 def test_figures_of_several_runs_are_means_over_runs() -> None:
     kinds = [((S,), (S, S)), ((R,), (S, None)), ((R,), (R, None))]
     counts = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 1.0]])
@@ -143,16 +123,6 @@ def test_figures_of_several_runs_are_means_over_runs() -> None:
     scored = [((S,), (1.0, 1.0)), ((R,), (0.0, None)), ((R,), (1.0, None))]
     assert mean_over_runs(scored, "accuracy")(counts) == pytest.approx([(3 / 4 + 1) / 2, 1 / 2])
     assert np.isnan(mean_over_runs([((S,), (None,))], "accuracy")(np.array([[3.0]]))).all()
-
-
-def test_the_detectable_difference_has_a_power_of_80_percent(tmp_path: Path) -> None:
-    gold = {str(n): S for n in range(60)}
-    ours = {id: debate(S if int(id) % 5 else R) for id in gold}
-    theirs = {id: debate(S if int(id) % 5 != 1 else R) for id in gold}
-    made = study(tmp_path, a=(theirs, {"gold": gold}), b=(ours, {"gold": gold}))
-    [row] = records(differences_table(made)).values()
-    assert (row["better"], row["worse"]) == (12, 12)
-    assert power(0.5 + row["detectable"], 0.5, 60, discordant=24 / 60) == pytest.approx(0.8)
 
 
 def test_scores_under_every_abstention_policy_by_hand(comparison: Study) -> None:
@@ -208,6 +178,18 @@ def test_costs_by_hand(tmp_path: Path) -> None:
     assert [row["front_cost"] for row in rows.values()] == ["yes", "yes"]
 
 
+def test_an_interrupted_run_costs_as_much_as_an_uninterrupted_one(tmp_path: Path) -> None:
+    """Its stored replies were paid for by the run that was killed; the time that they took is not known."""
+    calls: Any = [{**call(), "from_store": True}, call(), {**call(None, None), "shared": True}]
+    resumed = debate(S, calls=calls, usage=usage(calls))
+    made = study(tmp_path, debate=({"1": resumed, "2": debate(S)}, {}), own=({"1": debate(S)}, OF_DEBATE))
+    rows = records(costs_table(made))
+    assert (rows["debate"]["cost"], rows["debate"]["total"]) == (0.0015, 0.003)
+    assert (rows["debate"]["seconds"], rows["own"]["relative_cost"]) == (1.5, 0.5)
+    assert "relative_seconds" not in rows["own"]
+    assert "debate: 1 of 4 replies were stored by an earlier run" in " ".join(study_notes(made))
+
+
 def test_the_cost_of_a_sample_without_a_document_is_unknown(tmp_path: Path) -> None:
     """A sample has no document if, for example, Inspect's time limit ends it after some calls."""
     made = study(tmp_path, a=({"1": debate(S), "2": None}, {}), b=({"1": debate(S), "2": failed_document()}, {}))
@@ -228,21 +210,6 @@ def test_the_cost_of_a_model_without_a_known_price_is_unknown(tmp_path: Path) ->
     assert "No price is known for openai:gpt-4o-mini" in " ".join(study_notes(made))
 
 
-POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12)
-
-
-@given(POINTS)
-def test_the_pareto_front_has_no_dominated_system(points: list[tuple[int, int]]) -> None:
-    front = [point for point, best in zip(points, is_on_front([*points, (None, 9), (0, None)]), strict=False) if best]
-    assert front
-    assert len({cost for cost, _ in front}) == len(set(front))  # one score for each cost
-    assert len({score for _, score in front}) == len(set(front))  # one cost for each score
-    for cost, score in points:
-        assert any(c <= cost and s >= score for c, s in front)
-    assert [score for _, score in sorted(front)] == sorted(score for _, score in front)
-    assert is_on_front([(None, 9.0), (1.0, None)]) == [False, False]
-
-
 # --- baselines --------------------------------------------------------------------------------------------------------
 
 
@@ -260,24 +227,6 @@ def test_the_baseline_selects_the_compared_pairs(comparison: Study) -> None:
         check_baseline([comparison], "debat")
     assert caught.value.kind == "invalid_setting"
     check_baseline([comparison], "label prior")
-
-
-def test_baselines_with_the_same_constant_answer_share_a_row(tmp_path: Path) -> None:
-    no, yes = "NOT_SUPPORTED", "SUPPORTED"
-    facts: dict[str, Any] = {"benchmark": "hover", "gold": {"1": no, "2": no, "3": yes}}
-    made = study(tmp_path, a=({id: debate(no, task="hover") for id in "123"}, facts))
-    assert [system.label for system in made.systems] == ["a", "label prior: NOT_SUPPORTED"]
-    other = study(
-        tmp_path, a=({id: debate(no, task="hover") for id in "123"}, {**facts, "gold": {"1": no, "2": yes, "3": yes}})
-    )
-    assert [system.label for system in other.systems] == ["a", "label prior: SUPPORTED", "always NOT_SUPPORTED"]
-
-
-def test_the_label_prior_is_the_most_frequent_label() -> None:
-    assert label_prior([R, S, S]) == S
-    assert label_prior([S, R]) == R  # in a tie, the first in the alphabet
-    with pytest.raises(ValueError, match="at least one label"):
-        label_prior([])
 
 
 # --- debates ----------------------------------------------------------------------------------------------------------
@@ -301,19 +250,6 @@ def test_accuracy_by_round_and_by_stop_reason_by_hand(comparison: Study) -> None
     assert [(row[1], row[2], value(row[5])) for row in ours] == [("consensus", 2, 1.0), ("max_rounds", 5, 4 / 5)]
 
 
-def test_only_finished_debates_count_for_consensus(tmp_path: Path) -> None:
-    votes = [{"agent": f"agent-{n}", "answer": S, "group": 0} for n in (1, 2)]
-    apart = [votes[0], votes[1] | {"group": 1}]
-    documents = {
-        "1": debate(S, votes=votes),
-        "4": debate(S, votes=votes),
-        "2": debate(S, votes=apart),
-        "5": failed_document() | {"votes": votes},
-    }
-    row = records(consistency_table(study(tmp_path, a=(documents, {}))))["a"]
-    assert (row["items"], row["errors"], row["cons"], row["co2"]) == (3, 1, pytest.approx(2 / 3), pytest.approx(1 / 3))
-
-
 def test_citations_and_gold_recall_by_hand(tmp_path: Path) -> None:
     counts = {"total": 4, "verified": 1, "unverified": 2, "fabricated": 1}
     none = dict.fromkeys(counts, 0)
@@ -326,21 +262,6 @@ def test_citations_and_gold_recall_by_hand(tmp_path: Path) -> None:
     row = records(evidence_table(study(tmp_path, a=(documents, {"scores": scores}))))["a"]
     assert (row["citations"], row["verified"], row["fabricated"], row["uncited"]) == (4, 1, 1, 1)
     assert (row["citation_precision"], row["gold_recall"], row["gold_recall_items"]) == (0.25, 0.5, 1)
-
-
-def test_a_confidence_without_an_answer_does_not_count(tmp_path: Path) -> None:
-    sure = {"1": debate(S, confidence=0.8), "2": debate(R, confidence=0.8), "3": debate(None, confidence=0.9)}
-    made = study(
-        tmp_path, a=(sure | {"4": debate(R), "5": failed_document() | {"confidence": 0.1}}, {}), b=(CONTROL, {})
-    )
-    rows = records(calibration_table(made))
-    assert (rows["b"]["of"], rows["b"]["items"], rows["b"]["ece"]) == ("none", 0, None)
-    row = rows["a"]
-    assert (row["items"], row["without"], row["errors"]) == (2, 2, 1)
-    assert (row["ece"], row["brier"], row["risk"]) == (pytest.approx(0.3), pytest.approx(0.34), 0.5)
-    bins = reliability_table(made)
-    assert bins is not None
-    assert [*bins.rows[0][1:]] == [pytest.approx(0.7), 0.8, 2, pytest.approx(0.8), 0.5]
 
 
 def test_thresholds_of_scores_by_hand(tmp_path: Path) -> None:
@@ -363,25 +284,6 @@ def test_thresholds_of_scores_by_hand(tmp_path: Path) -> None:
     assert rows["answer relevance", 0.9] == (4, 0, 4, 1.0, 0.5)
     assert rows["answer relevance", 0.95] == (4, 0, 0, 0.0, None)
     assert thresholds_table(study(tmp_path / "none", b=(CONTROL, {}))) is None
-
-
-def test_an_unknown_faithfulness_is_left_out_if_the_answer_needs_no_evidence() -> None:
-    def has_faithfulness(task: str, *turns: dict[str, Any]) -> list[Any]:
-        document = debate(S, *[["A"]] * len(turns), task="fever") | {"task": {"kind": task, "labels": []}}
-        scores = {"scores": {"faithfulness": None, "answer_relevance": 0.9}}
-        document["turns"] = [old | scores | new for old, new in zip(document["turns"], turns, strict=True)]
-        return ["faithfulness" in one.scores for one in scored_answers(document)]
-
-    assert has_faithfulness("labels", {"query": None, "evidence_ids": []}) == [False]
-    assert has_faithfulness("labels", {"query": None, "evidence_ids": ["ev-1"]}) == [True]  # the answer has evidence
-    assert has_faithfulness("labels", {"query": "?"}, {"query": None}) == [True, True]  # the agent searched in round 1
-    # The agent searched in round 1, although it gave no answer in that round.
-    assert has_faithfulness("labels", {"query": "?", "answer": None}, {"query": None}) == [True]
-    reasoned: dict[str, Any] = {"scores": {"faithfulness": None, "answer_relevance": 0.9, "statements": []}}
-    # The first answer has no statement from evidence, so its score is undefined. The second answer's score is unknown.
-    assert has_faithfulness("number", {"query": "?"} | reasoned, {"query": "?"}) == [False, True]
-    assert has_faithfulness("labels", {"query": None, "scores": {"faithfulness": 0.5}}) == [True]
-    assert scored_answers(failed_document() | {"task": None, "turns": []}) == ()  # the task was never read
 
 
 def test_each_stratum_has_its_own_row(tmp_path: Path) -> None:
@@ -480,7 +382,7 @@ def test_each_benchmark_and_model_has_its_own_comparison(tmp_path: Path) -> None
 
 Maker = Callable[[Study], Table | None]
 TABLES: list[Maker] = [systems_table, differences_table, costs_table, seeds_table, policies_table, calibration_table]
-TABLES += [reliability_table, thresholds_table, rounds_table, stops_table]
+TABLES += [reliability_table, selective_table, thresholds_table, rounds_table, stops_table]
 TABLES += [consistency_table, evidence_table, errors_table]
 
 

@@ -16,7 +16,7 @@ from moot.evals._stats.significance import bootstrap
 
 from tests.commands import moot
 from tests.evals.made_logs import debate, failed_document, write_log
-from tests.evals.made_study import CONTROL, DEBATE, GOLD, MODEL, R, S, Systems, compared_pairs, records, study, value
+from tests.evals.made_study import CONTROL, DEBATE, GOLD, MODEL, R, S, Systems, records, study, value
 
 # --- several runs -----------------------------------------------------------------------------------------------------
 
@@ -68,20 +68,6 @@ def test_runs_with_different_settings_are_different_systems(tmp_path: Path) -> N
         "Several systems are named a: a (2) differs from the others in its graph, version, settings, sources, corpora "
         "or prompts.",
     )
-
-
-def test_systems_are_ordered_by_plan_position_and_then_by_time(tmp_path: Path) -> None:
-    early, late = "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"
-    made = study(
-        tmp_path,
-        a=(CONTROL, {"created": early}),
-        b=(CONTROL, {"created": late, "position": 1}),
-        c=(CONTROL, {"created": late, "position": 0}),
-        d=(CONTROL, {"created": early, "position": 0, "control": "retrieval none", "of": "c"}),
-        e=(CONTROL, {"created": late}),
-    )
-    assert [system.label for system in made.measured] == ["c", "d", "b", "a", "e"]
-    assert compared_pairs(made, None) == [("c", "d"), ("b", "c"), ("a", "c"), ("e", "c")]
 
 
 def test_a_control_is_assigned_to_its_debate_by_key(tmp_path: Path) -> None:
@@ -153,13 +139,6 @@ def test_runs_of_a_system_on_different_items_belong_to_different_studies(tmp_pat
         ("FEVER, openai:gpt-4o-mini, 4 items of claims.jsonl (bb)", ["s"]),
     ]
     assert "Each set of items with each judge has its own study." in studies[0].notes[0]
-
-
-def test_controls_with_unknown_or_circular_debates_are_listed(tmp_path: Path) -> None:
-    of = {"a": "a", "b": "c", "c": "b", "d": "nobody", "e": "d", "f": "e"}
-    systems: Systems = {name: (CONTROL, {"control": "x", "of": other}) for name, other in of.items()}
-    made = study(tmp_path, **systems)
-    assert sorted(system.label for system in made.measured) == sorted(of)
 
 
 @pytest.mark.parametrize("groups", [{}, {str(n): f"page {n // 2}" for n in range(120)}])

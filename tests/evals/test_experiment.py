@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from moot.cli.experiment import send_log
+from moot.cli.evaluations import eval_experiment
 from moot.core.errors import UserError, WorldError
 from moot.evals._runs.experiment import ENDPOINT, experiment_of
 
@@ -34,7 +34,7 @@ def test_a_log_is_sent_as_an_experiment_without_keys(
     with collecting() as collector:
         for name, value in collector.environment.items():
             monkeypatch.setenv(name, value)
-        send_log(write_example(tmp_path, "ours"), as_json=True)
+        eval_experiment(write_example(tmp_path, "ours"), as_json=True)
     assert json.loads(capsys.readouterr().out) == {"path": ENDPOINT}
     sent = collector.posted[ENDPOINT]
     assert (sent["dataset_name"], sent["experiment_name"].split()[0]) == ("moot fever", "ours")
@@ -48,13 +48,6 @@ def test_a_log_is_sent_as_an_experiment_without_keys(
     assert KEY not in json.dumps(sent)
 
 
-def test_two_systems_on_the_same_items_share_row_ids_and_dataset_name(tmp_path: Path) -> None:
-    first, second = (experiment_of(write_example(tmp_path, name)) for name in ("ours", "theirs"))
-    assert [row["row_id"] for row in first["results"]] == [row["row_id"] for row in second["results"]]
-    assert first["dataset_name"] == second["dataset_name"]
-    assert first["experiment_name"] != second["experiment_name"]
-
-
 def test_unreadable_logs_and_an_unreachable_endpoint_are_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,4 +56,4 @@ def test_unreadable_logs_and_an_unreachable_endpoint_are_errors(
         experiment_of(tmp_path / "broken.eval")
     monkeypatch.setenv("LANGSMITH_ENDPOINT", f"http://127.0.0.1:{free_port()}")
     with pytest.raises(WorldError, match="Check LANGSMITH_ENDPOINT"):
-        send_log(write_example(tmp_path, "ours"), as_json=True)
+        eval_experiment(write_example(tmp_path, "ours"), as_json=True)

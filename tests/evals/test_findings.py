@@ -12,19 +12,16 @@ from moot.evals._benchmarks.catalogue import BENCHMARKS
 from moot.evals._report.comparison import Study, System, with_outcome
 from moot.evals._report.findings import AT_EQUAL_COST, Findings, findings_of
 from moot.evals._report.overview import overview_table
-from moot.evals._report.published import figure_interval, published_figures, published_table
-from moot.evals._report.scores import costs_table
+from moot.evals._report.published import published_figures, published_table, same_models
 from moot.evals._report.tests import comparisons_of
 from moot.evals._runs.controls import CONTROLS
-from moot.evals._stats.clusters import mean_of_intervals
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.sample_size import ALPHA
 from moot.evals._stats.significance import Interval, mcnemar
-from moot.graphs import load_graph
 
-from tests.evals.known import S1_ACCURACY, S1_INTERVALS
 from tests.evals.made_logs import call, debate, failed_document
 from tests.evals.made_study import CONTROL, DEBATE, GOLD, MODEL, OF_DEBATE, S, records, study, value
+from tests.evals.test_plans import written_plan
 
 approx: Any = pytest.approx
 RIGHT = {id: debate(said) for id, said in GOLD.items()}
@@ -41,8 +38,8 @@ def test_the_headline_states_a_significant_difference(tmp_path: Path) -> None:
     found = findings(study(tmp_path, a=(WRONG, {}), b=(RIGHT, {})))
     assert found.headline == "b was right more often than a"
     assert found.sentences == (
-        "FEVER, openai:gpt-4o-mini: b was right on 100.0 more items in 100 than a, on 8 items; p = 0.008, p by Holm = "
-        "0.008.",
+        "FEVER, openai:gpt-4o-mini: b was right on 100.0 more items in 100 than a (95% interval +35.1 to +100.0), on 8 "
+        "items; p = 0.008, p by Holm = 0.008.",
         "Holm's correction covers the only test of this report. Tests use the first measure of each benchmark.",
     )
 
@@ -69,25 +66,6 @@ def test_without_a_significant_difference_the_detectable_difference_is_named(tmp
     assert f"A difference of {one.detectable * 100:.1f} items in 100 would be found" in " ".join(
         findings(larger).sentences
     )
-
-
-@pytest.mark.parametrize("runs", [(1, 1), (2, 2), (2, 3)])
-@pytest.mark.parametrize("size", [1, 2])
-def test_a_system_that_is_always_wrong_differs_whatever_the_number_of_tests(runs: tuple[int, int], size: int) -> None:
-    """The 100th of 256 systems, on 25 groups of items; the other systems are always right, and so is the baseline."""
-    fever, ids = BENCHMARKS["fever"], [str(n) for n in range(25 * size)]
-    seen = {id: Observation(id, (S,), group=f"page {int(id) // size}" if size > 1 else "") for id in ids}
-    right, wrong = ({id: with_outcome(one, said, fever) for id, one in seen.items()} for said in (S, ""))
-    systems = [System(f"s{n}", ((wrong if n == 100 else right),) * runs[n % 2]) for n in range(256)]
-    made = Study(fever, "m", tuple(systems))
-    [compared] = comparisons_of([made], "s1")
-    found = findings_of([(made, compared)], "report")
-    assert found.headline == "s1 was right more often than s100; no other difference was found"
-    [differing] = [comparison for comparison in compared if comparison.first.label == "s100"]
-    assert (differing.family, differing.p_holm) == (255, approx(255 * 2.0**-24))
-    # With 14 differing groups, all for one system, p is 0.00012, and 0.05 / 255 is 0.0002; 13 groups are too few.
-    assert all(isinstance(comparison.detectable, float) for comparison in compared)
-    assert "A difference of 62.1 items in 100 would be found with a chance of 80%" in " ".join(found.sentences)
 
 
 def test_tests_of_unequal_numbers_of_runs_are_called_approximations(tmp_path: Path) -> None:
@@ -150,14 +128,15 @@ def test_a_debate_without_a_control_at_equal_cost_is_reported(tmp_path: Path) ->
     )
 
 
+def test_a_control_that_took_much_less_than_its_systems_cost_is_named(tmp_path: Path) -> None:
+    long = {id: document | {"calls": [call()] * 5} for id, document in DEBATE.items()}
+    for equal, named in (("tokens", True), ("usd", True), ("calls", False)):
+        made = study(tmp_path / equal, debate=(long, {}), own=(CONTROL, OF_DEBATE | {"equal": equal}))
+        gap = dict(findings(made).not_measured).get("The whole cost", "")
+        assert ("own on FEVER, openai:gpt-4o-mini (20%)" in gap) is named
+
+
 # --- systems and benchmarks -------------------------------------------------------------------------------------------
-
-
-def test_the_mean_of_intervals_by_hand() -> None:
-    found = mean_of_intervals([Interval(0.5, 0.4, 0.6, 10), Interval(0.7, 0.5, 0.8, 20, missing=1)])
-    assert found == Interval(approx(0.6), approx(0.6 - 0.05**0.5 / 2), approx(0.6 + 0.02**0.5 / 2), 30, 1)
-    assert mean_of_intervals([Interval(0.5, None, None, 3, reason="one group")]).reason == "a figure has no interval"
-    assert mean_of_intervals([]).reason == "a figure is missing"
 
 
 def test_the_overview_table_by_hand(tmp_path: Path) -> None:
@@ -185,45 +164,42 @@ def test_the_overview_table_by_hand(tmp_path: Path) -> None:
     assert (rows["a"]["tokens"], rows["a"]["calls"]) == (1500, 1)
 
 
-def test_the_cost_of_a_control_is_relative_to_its_debate(tmp_path: Path) -> None:
-    expensive = {id: document | {"calls": [call(), call()], "seconds": 6.0} for id, document in DEBATE.items()}
-    row = records(costs_table(study(tmp_path, debate=(expensive, {}), debate_own=(CONTROL, OF_DEBATE))))["debate_own"]
-    assert (row["relative"], row["relative_cost"], row["relative_seconds"]) == (0.5, 0.5, 0.25)
-
-
 # --- the papers' figures ----------------------------------------------------------------------------------------------
-
-
-def test_every_published_figure_has_a_known_system_benchmark_and_measure() -> None:
-    every = published_figures()
-    graphs = {name for name in {one.graph for one in every} if load_graph(name)}
-    assert len(every) == len({one[:6] for one in every}) > 250
-    for one in every:
-        assert one.benchmark in BENCHMARKS
-        assert one.graph in graphs
-        assert one.measure in ("first", *BENCHMARKS[one.benchmark].metrics)
-        found, _ = figure_interval(one)
-        assert found.low is None or found.high is None or found.low <= one.value <= found.high
-
-
-def test_the_figures_of_s1_are_as_printed() -> None:
-    """S1 is the paper on Tool-MAD (tests/evals/known.py)."""
-    for title, printed in S1_ACCURACY.items():
-        ours = {
-            o.graph: o
-            for o in published_figures()
-            if o.benchmark == title.lower() and o.where == "table III" and o.model == "gpt-4o-mini"
-        }
-        assert (ours["madke"].value, ours["tool_mad"].value) == (printed["MADKE"], printed["Tool-MAD"])
-        assert (ours["tool_mad"].low, ours["tool_mad"].high) == S1_INTERVALS[title]
 
 
 def test_the_papers_figures_and_intervals_are_shown_next_to_ours(tmp_path: Path) -> None:
     table = published_table([study(tmp_path, a=(RIGHT, {"graph": "tool_mad"}), b=(RIGHT, {"graph": "rag"}))])
     assert table is not None
     rows = [dict(zip([column.key for column in table.columns], row, strict=True)) for row in table.rows]
-    assert [row["system"] for row in rows].count("a") == 2  # S1 has two models on FEVER
+    assert [(row["system"], row["their_model"]) for row in rows] == [("a", "gpt-4o-mini")]  # S1 also has Llama-3.3-70B
     assert rows[0]["theirs"] == Interval(0.73, 0.67, 0.79, 200)
-    assert (rows[0]["interval"], rows[1]["interval"]) == ("theirs, as printed", "Wilson's, from their value and n")
+    assert rows[0]["interval"] == "theirs, as printed"
     assert "is not tested" in table.caption
     assert published_table([study(tmp_path / "none", a=(RIGHT, {}))]) is None
+
+
+@pytest.mark.parametrize(
+    ("models", "sources"),
+    [
+        (["vllm:meta-llama/Llama-3.3-70B-Instruct-Turbo"], {"Llama-3.3-70B"}),
+        (["openai:gpt-4o-mini-2024-07-18"], {"gpt-4o-mini"}),
+        (["openai:gpt-4o"], set[str]()),  # S1 has no debate with GPT-4o
+        (["openai:gpt-4o-mini", "openai:gpt-4o"], set[str]()),
+    ],
+)
+def test_a_papers_figure_stands_only_beside_a_system_with_the_papers_models(
+    tmp_path: Path, models: list[str], sources: set[str]
+) -> None:
+    said = {id: debate(label, calls=[call(model=model) for model in models]) for id, label in GOLD.items()}
+    table = published_table([study(tmp_path, a=(said, {"graph": "tool_mad"}))])
+    assert (set() if table is None else set(table.column("their_model"))) == sources
+
+
+def test_all_models_of_a_paper_with_several_are_needed() -> None:
+    [figure] = [f for f in published_figures() if (f.graph, f.benchmark) == ("cortex_debate", "mmlu")]
+    agents = written_plan(Path(__file__).parents[2] / "plans" / "s3-table-1.yaml")["settings"]["agents"]
+    used = [(agent["model"], "") for agent in agents]
+    assert [
+        same_models(figure, System("a", ({"1": Observation("1", ("A",), models=frozenset(some))},)))
+        for some in (used, used[:4])
+    ] == [True, False]

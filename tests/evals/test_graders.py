@@ -54,19 +54,6 @@ def test_kappa_and_its_interval_equal_reference_values() -> None:
     )
 
 
-def test_the_interval_of_kappa_is_wider_if_answers_share_groups() -> None:
-    draw = random.Random(2)
-    pairs = [(a := draw.random() < 0.5, a if draw.random() < 0.7 else not a) for _ in range(60)]
-    first, second = ([pair[n] for pair in pairs for _ in range(4)] for n in (0, 1))  # each pair four times
-    once = agreement([a for a, _ in pairs], [b for _, b in pairs]).kappa
-    separate, grouped = agreement(first, second).kappa, agreement(first, second, [n // 4 for n in range(240)]).kappa
-    assert grouped.value == pytest.approx(once.value) == pytest.approx(separate.value)
-    ends = [(interval.low, interval.high) for interval in (once, separate, grouped)]
-    widths = [high - low for low, high in ends if low is not None and high is not None]
-    assert widths[2] == pytest.approx(widths[0], rel=0.1)  # as if there were 60 answers, not 240
-    assert widths[1] == pytest.approx(widths[0] / 2)
-
-
 def test_answers_with_equal_ids_share_a_group_only_within_a_benchmark(logs: Path) -> None:
     answers = {"1": debate("Paris", task="hotpotqa")}
     write_log(logs, "b", answers, {"1": ["Paris"]}, system="s", benchmark="2wikimultihopqa")
@@ -80,21 +67,6 @@ def test_a_debate_with_unusable_replies_is_an_abstention_unless_a_turn_failed() 
     assert outcome_of(checked_document(document, GRADER_FIELDS)) == ""  # an abstention, which is graded as wrong
     document["turns"] = [new_turn(1, "rag") | {"outcome": "failed"}]
     assert outcome_of(checked_document(document, GRADER_FIELDS)) is None
-
-
-def test_kappa_is_undefined_if_all_grades_are_equal() -> None:
-    found = agreement([True, True], [True, True])
-    assert (found.share, found.kappa.value, found.kappa.low) == (1.0, None, None)
-
-
-def test_kappa_is_undefined_if_no_answer_has_both_grades() -> None:
-    found = agreement([None], [True])
-    assert (found.share, found.kappa.value, found.kappa.n, found.kappa.missing) == (None, None, 0, 1)
-
-
-def test_too_few_groups_are_an_error_even_if_kappa_is_undefined() -> None:
-    with pytest.raises(ValueError, match="longer"):
-        agreement([None, None], [True, True], ["a"])
 
 
 def test_a_grader_that_also_speaks_in_the_debates_is_refused() -> None:
@@ -170,12 +142,6 @@ def test_the_comparison_of_texts_is_refused_as_the_only_grader(tmp_path: Path) -
     write_log(tmp_path, "b", answers, {"1": ["Paris"]}, system="s", benchmark="hotpotqa")
     with pytest.raises(UserError, match="only grader"):
         measure_agreement([tmp_path], [], None, 4, as_json=True, out=None)
-
-
-def test_logs_without_free_text_answers_are_refused(tmp_path: Path) -> None:
-    write_log(tmp_path, "c", {"1": debate("SUPPORTS")}, {"1": "SUPPORTS"}, system="s")
-    with pytest.raises(UserError, match="No log contains free-text answers"):
-        read_gradable_answers([tmp_path])
 
 
 def test_a_judge_that_also_debated_is_named_in_a_note(tmp_path: Path) -> None:

@@ -7,16 +7,14 @@ from typing import Any
 
 import pytest
 from inspect_ai import eval
-from inspect_ai._util.registry import registry_lookup, registry_unqualified_name
 from inspect_ai.analysis import evals_df
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalLog
-from moot.evals._benchmarks.catalogue import BENCHMARKS
 from moot.evals._runs.inspect_side import messages_of
 from moot.evals._runs.plan import make_plan
 from moot.evals._runs.run_plan import Limits, run_plan
 from moot.evals._runs.solver import debate
-from moot.evals._runs.tasks import benchmark_task, make_scorers
+from moot.evals._runs.tasks import benchmark_task
 
 from tests.conftest import StartStub
 from tests.evals.test_solver import claims, document_of, samples_of, says
@@ -124,12 +122,3 @@ def test_inspects_data_frames_distinguish_the_logs_of_a_plan(start_stub: StartSt
         }
         assert all('"model": "openai:stub"' in facts for facts in frame["metadata"])
         assert set(frame["model"]) == {"moot/openai:stub"}
-
-
-@pytest.mark.parametrize("name", sorted(BENCHMARKS))
-def test_inspect_finds_a_logs_scorers_by_name(name: str) -> None:
-    import moot.evals._runs.registry  # noqa: F401 - Inspect imports it by its entry point
-
-    for scorer in make_scorers(BENCHMARKS[name], "openai:grader"):
-        short_name = registry_unqualified_name(scorer)
-        assert registry_lookup("scorer", short_name) is not None, f"`inspect score` cannot load {short_name}"

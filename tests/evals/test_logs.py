@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai.log import MetadataEdit, ProvenanceData, edit_eval_log, read_eval_log, write_eval_log
 from moot.core.errors import UserError
 from moot.evals._runs.logs import LoggedRun, read_runs
 from moot.evals._stats.debate_measures import consistent_share, right_consistent_share
 from moot.evals._stats.metrics import citation_precision
-from moot.evals._stats.observations import measured_fields, round_answers
+from moot.evals._stats.observations import measured_fields
 from moot.evals._stats.panel_measures import (
     cohen_kappas,
     concession_rates,
@@ -75,13 +74,6 @@ def test_a_sample_that_failed_after_its_debate_is_missing_data(tmp_path: Path) -
     path = write_log(tmp_path, "log", {"1": done}, GOLD, failing=["1"])
     [run], _ = read_logs(path)
     assert (run.observations[0].outcome, run.observations[0].error) == (None, "sample_error")
-
-
-def test_a_second_epoch_is_left_out_and_reported(tmp_path: Path) -> None:
-    documents = {"1": debate("SUPPORTS"), "2": debate("SUPPORTS")}
-    [run], _ = read_logs(write_log(tmp_path, "log", documents, GOLD, again={"1": debate("REFUTES")}))
-    assert [seen.outcome for seen in run.observations] == ["SUPPORTS", "SUPPORTS"]
-    assert run.notes[:1] == ("left out: 1 further sample of the same items",)
 
 
 def test_without_a_plan_a_logs_system_is_read_from_a_result_document(tmp_path: Path) -> None:
@@ -146,15 +138,6 @@ def test_a_log_supersedes_only_logs_with_the_same_key(tmp_path: Path) -> None:
     }
 
 
-def test_edited_metadata_of_a_log_are_read(tmp_path: Path) -> None:
-    path = write_log(tmp_path, "log", {"1": debate("SUPPORTS")}, GOLD, system="s", position=2)
-    edit = MetadataEdit(metadata_set={"moot": {"benchmark": "fever", "system": "t", "position": 0}})
-    log = edit_eval_log(read_eval_log(str(path)), [edit], ProvenanceData(author="me"))
-    write_eval_log(log, str(path))
-    [run], _ = read_logs(path)
-    assert (run.system, run.position) == ("t", 0)
-
-
 def test_logs_with_different_seeds_or_settings_are_different_runs(tmp_path: Path) -> None:
     """If logs name no system, logs with the same task id are attempts at one run."""
     several: dict[str, dict[str, Any]] = {"a": {"seed": 1}, "b": {"seed": 2}, "c": {"seed": 1, "settings": {"k": 5}}}
@@ -202,25 +185,7 @@ def test_a_document_with_an_invalid_field_is_refused(tmp_path: Path, damage: dic
     assert caught.value.kind == "invalid_file"
 
 
-def test_control_characters_in_texts_of_logs_are_removed(tmp_path: Path) -> None:
-    evil = "a\x1b[2J\u202eb\x00"
-    document = failed_document(kind=evil, detail=evil)
-    [run], _ = read_logs(write_log(tmp_path, "log", {"1": document}, GOLD, system=evil, strata={"1": evil}))
-    [seen] = run.observations
-    assert {run.system, seen.error, seen.detail, seen.stratum} == {"a[2Jb"}
-
-
 # --- documents --------------------------------------------------------------------------------------------------------
-
-
-def test_the_answer_of_a_round_is_the_majority_answer() -> None:
-    document = debate("x", ["Paris", "Rome", "rome."], [None, "Rome", "Paris"], [None, None, None], task="hotpotqa")
-    assert [answer.answer for answer in round_answers(document)] == ["Rome", "Rome", ""]
-    compared = {"round": 2, "phase": "primary", "agent": "agent-3", "step": "compare"}
-    document["turns"].append(compared | {"comparisons": [{"with": "Rome", "same": True, "reason": ""}]})
-    # Oslo comes first, but only once. The comparison found that the other two answers are equal.
-    document["turns"][3]["answer"] = "Oslo"
-    assert [(a.round, a.speakers, a.answer) for a in round_answers(document)][1] == (2, 3, "Rome")
 
 
 @pytest.mark.parametrize(

@@ -8,24 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.cli.listings import benchmark_rows
 from moot.cli.main import app
 from moot.core.errors import UserError
-from moot.evals._benchmarks.catalogue import BENCHMARKS, read_benchmark
+from moot.evals._benchmarks.catalogue import read_benchmark
 from moot.evals._benchmarks.records_items import best_possible_accuracy
 from moot.evals._runs.logs import LoggedRun, read_runs
 from moot.evals._runs.plan import make_plan
 from moot.evals._runs.run_plan import Limits, run_plan
 from moot.evals._stats.metrics import fever_score, feverous_score
 from moot.evals._stats.official import (
-    OFFICIAL_MEASURES,
     GoldMatch,
     hover_score,
     joint_match,
     match_answer,
     match_facts,
-    official_score,
-    page_and_element,
 )
 from moot.retrievers import index_passages
 from moot.retrievers._evidence import GIVEN, evidence_id
@@ -33,8 +29,6 @@ from moot.retrievers._files import Passage
 from typer.testing import CliRunner
 
 from tests.conftest import StartStub
-from tests.evals.benchmark_samples import VISIBLE
-from tests.evals.test_visible_records import needs_visible
 
 S, R, N = "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"
 ENCODER = "openai:stub-embedding"
@@ -80,16 +74,6 @@ def test_feverous_score_by_hand(gold: str, outcome: str, found: list[tuple[str, 
     assert feverous_score([gold], [outcome], sets, [found]).value == value
 
 
-def test_feverous_score_leaves_out_items_without_element_names() -> None:
-    score = feverous_score([S, S, S], [S, None, S], [[[("P", "sentence_0")]]] * 3, [None, [], [("P", "sentence_0")]])
-    assert (score.value, score.n, score.missing, score.left_out) == (1.0, 1, 1, 1)
-
-
-def test_feverous_score_needs_gold_evidence_for_every_label() -> None:
-    with pytest.raises(ValueError, match="sets of evidence"):
-        feverous_score([N], [N], [[]], [[]])
-
-
 HOPS = [("A (film)", 0), ("A (film)", 2), ("B", 1)]
 
 
@@ -123,41 +107,6 @@ def test_hotpotqa_scores_equal_the_scores_of_its_script() -> None:
     assert match_answer("no", ["yes"]).f1 == match_answer("yes it is", ["yes"]).f1 == 0.0
     assert joint_match(match_answer("Yes", ["yes"]), match_facts([("A", 0)], [("A", 0)])) == GoldMatch(1.0, 1.0, 1.0)
     assert match_facts([], [("A", 0)]) == GoldMatch(0.0, 0.0, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("url", "place"),
-    [
-        ("https://en.wikipedia.org/wiki/Page#sentence_3", ("Page", "sentence_3")),
-        ("wiki#cell_0_1_1", ("Page", "cell_0_1_1")),
-        ("https://en.wikipedia.org/wiki/Page#History", None),
-        ("https://[broken#sentence_3", None),
-        (None, None),
-    ],
-)
-def test_a_page_element_is_read_from_the_fragment_of_an_address(url: str | None, place: tuple[str, str] | None) -> None:
-    assert page_and_element({"title": "Page", "url": url}) == place
-
-
-def test_the_hover_score_uses_the_verdicts_citations() -> None:
-    """If no address of the evidence ends with a name such as ``#sentence_3``, the score is not computable."""
-    gold = {"sets": [[["A", 0], ["B", 1]]], "pages": ["A", "B"]}
-    pieces = [{"id": f"e{n}", "title": page, "url": f"wiki#sentence_{n}"} for n, page in enumerate("AB")]
-    cited = [{"evidence_id": piece["id"], "quote": "", "fabricated": False} for piece in pieces]
-    turn = {"step": "argue", "side": "plaintiff", "citations": cited}
-    document: dict[str, Any] = {
-        "evidence": pieces,
-        "turns": [turn],
-        "raw_verdict": "SUPPORTED",
-        "answer": S,
-        "votes": [],
-        "task": {},
-    }
-    assert official_score("hover_score", S, [S], document, gold) == (1.0, True)
-    assert official_score("hover_score", R, [S], document, gold) == (0.0, True)
-    bare = {**document, "evidence": [{**piece, "url": None} for piece in pieces]}
-    assert official_score("hover_score", S, [S], bare, gold) == (0.0, False)
-    assert official_score("hover_score", S, [S], document, None) == (None, True)
 
 
 # --- scores of debates ------------------------------------------------------------------------------------------------
@@ -326,24 +275,3 @@ async def test_check_covid_has_a_best_possible_accuracy_unless_its_corpus_is_fou
     write_lines(folder.parent / "corpus.json", [{**ABSTRACT, "abstract": ["Masks helped."]}])
     with pytest.raises(UserError, match="line 2: the record's sentences are not in corpus.json"):
         read_benchmark("check_covid", file)
-
-
-@needs_visible
-def test_of_three_benchmarks_only_check_covid_has_a_ceiling() -> None:
-    items = read_benchmark("check_covid", VISIBLE).items
-    assert best_possible_accuracy(items, "check_covid") == 0.69
-    items = read_benchmark("fever_symmetric", VISIBLE).items
-    # There is no ceiling, because items with equal claims have different sentences.
-    assert best_possible_accuracy(items, "fever") is None
-    assert best_possible_accuracy(read_benchmark("gsm8k", VISIBLE).items, "gsm8k") is None
-
-
-def test_every_official_measure_is_a_measure_of_a_benchmark() -> None:
-    named = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics if name in OFFICIAL_MEASURES}
-    assert named == set(OFFICIAL_MEASURES)
-
-
-def test_an_official_score_that_is_not_computable_is_listed_with_a_reason() -> None:
-    listed = {name: measures for name, measures, *_ in benchmark_rows(BENCHMARKS.values())}
-    assert listed["averitec"].splitlines()[1].startswith("not computable: AVeriTeC score: ")
-    assert listed["fever"] == "accuracy, macro_f1, fever_score"

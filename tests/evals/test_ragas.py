@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.core.lazy import install_step
-from moot.evals._runs.ragas import MOST_FAILURES, read_answers
+from moot.evals._runs.ragas import read_answers
 from moot.retrievers import make_evidence
 
 from tests.commands import moot
@@ -108,34 +105,6 @@ def test_ragas_scores_the_verdicts_in_logs(logs: Path, start_stub: StartStub, tm
     assert sample.response.startswith(("SUPPORTS\n", "REFUTES\n", "NOT ENOUGH INFO\n"))
 
 
-def test_a_csv_file_contains_the_first_samples_of_each_log(logs: Path, start_stub: StartStub, tmp_path: Path) -> None:
-    """The limit is 1 for each log. With --json, the same samples are printed."""
-    start_stub([question_rule("Why?"), *verdict_rules(True, False)])
-    out = tmp_path / "figures.csv"
-    code, printed, stderr = measure(logs, out, "--limit", 1, "--json")
-    assert code == 0, stderr
-    assert {row["system"]: row["faithfulness"] for row in json.loads(printed)["samples"]} == {
-        GRAPHS[0]: 0.5,
-        GRAPHS[1]: None,
-    }
-    with out.open() as file:
-        found = list(csv.DictReader(file))
-    wanted = [("rag", "0", "0.5", ""), ("standard_prompting", "0", "", "no evidence")]
-    names = ("system", "id", "faithfulness", "faithfulness_missing")
-    assert sorted(tuple(row[name] for name in names) for row in found) == wanted
-
-
-def test_the_verdict_in_a_document_of_moot_verify_is_scored(start_stub: StartStub, tmp_path: Path) -> None:
-    start_stub([question_rule("Why?"), *verdict_rules(True, False)])
-    document = tmp_path / "kilogram.json"
-    words = ["--graph", "rag", "--set", 'sources=["bm25:demo-news"]', "--model", "openai:stub", "--out", document]
-    assert moot("verify", CLAIM.format(0), *words).returncode == 0
-    code, _, stderr = measure(document, tmp_path / "figures.json")
-    assert code == 0, stderr
-    (row,) = json.loads((tmp_path / "figures.json").read_text())["samples"]
-    assert (row["system"], row["id"], row["faithfulness"]) == ("rag", "kilogram", 0.5)
-
-
 def write_answered_log(tmp_path: Path, number: int) -> Path:
     """Write a log with this number of answered items; return its path.
 
@@ -148,16 +117,6 @@ def write_answered_log(tmp_path: Path, number: int) -> Path:
     document["turns"][0] |= {"step": "judge", "evidence_ids": [piece["id"]]}
     ids = [str(n) for n in range(number)]
     return write_log(tmp_path, "log", dict.fromkeys(ids, document), dict.fromkeys(ids, "SUPPORTS"), system="some")
-
-
-def test_a_draft_in_the_thoughts_of_the_judge_is_not_scored(start_stub: StartStub, tmp_path: Path) -> None:
-    draft = {"question": "A draft?", "verdict": 1}
-    rules = [question_rule("Why?"), *verdict_rules(True, False)]
-    start_stub([{**rule, "around": "<think>{draft}</think>{reply}", "draft": draft} for rule in rules])
-    code, _, stderr = measure(write_answered_log(tmp_path, 1), tmp_path / "figures.json")
-    assert code == 0, stderr
-    (row,) = json.loads((tmp_path / "figures.json").read_text())["samples"]
-    assert row["faithfulness"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -188,13 +147,6 @@ def test_a_failed_or_undefined_score_of_a_sample_is_missing(
     assert not any("Nobody who decided" in prompt for prompt in prompts)
 
 
-def test_faithfulness_without_statements_is_missing_and_not_0(start_stub: StartStub, tmp_path: Path) -> None:
-    start_stub([question_rule("Why?"), *verdict_rules()])
-    assert measure(write_answered_log(tmp_path, 1), tmp_path / "figures.json")[0] == 0
-    (row,) = rows(json.loads((tmp_path / "figures.json").read_text()), "some")
-    assert row[:2] == (None, "RAGAS found nothing to judge")
-
-
 def test_a_refused_key_ends_the_run_and_keeps_finished_scores(start_stub: StartStub, tmp_path: Path) -> None:
     """The endpoint answers for the first two samples, then refuses the key."""
     start_stub(
@@ -214,22 +166,6 @@ def test_a_refused_key_ends_the_run_and_keeps_finished_scores(start_stub: StartS
     assert "moot:" not in printed
 
 
-def test_many_failed_metrics_in_a_row_end_the_run(start_stub: StartStub, tmp_path: Path) -> None:
-    stub = start_stub([{"model": "ragas", "status": 400}])
-    code, _, stderr = measure(write_answered_log(tmp_path, 30), tmp_path / "figures.json", "--at-once", 2)
-    assert (code, "did not accept" in stderr.splitlines()[-1]) == (2, True)
-    assert MOST_FAILURES <= len(stub.prompts("ragas")) < 2 * MOST_FAILURES
-
-
-def test_as_many_calls_run_in_parallel_as_the_limit_allows(start_stub: StartStub, tmp_path: Path) -> None:
-    stub = start_stub([question_rule("Why?"), *verdict_rules(True)], latency_ms=30)
-    assert measure(write_answered_log(tmp_path, 12), tmp_path / "figures.json", "--at-once", 4)[0] == 0
-    calls = [call for call in stub.calls() if call["model"] == "stub-ragas"]
-    assert len(calls) == 12 * 5  # for each sample: three questions, the statements, and the verdicts
-    most = max(sum(one["start"] <= other["start"] < one["end"] for one in calls) for other in calls)
-    assert most == 4
-
-
 @pytest.mark.parametrize(
     ("log", "model", "message"),
     [
@@ -245,10 +181,3 @@ def test_unusable_logs_and_models_are_user_errors(tmp_path: Path, log: str, mode
     done = moot("eval", "ragas", path, "--model", model)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
-
-
-def test_without_ragas_the_error_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ragas.metrics.collections", None)
-    done = moot("eval", "ragas", tmp_path, "--model", "openai:stub")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "): " + install_step("ragas") in done.stderr

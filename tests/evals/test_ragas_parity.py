@@ -14,7 +14,6 @@ blank questions     RAGAS leaves them out (0 if all are blank); moot asks again,
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
@@ -28,10 +27,11 @@ from moot.graphs.tool_mad import ToolMadSettings
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._runtime.node import Node
-from moot.nodes._steps.faithfulness import faithfulness, faithfulness_node, faithfulness_score
-from moot.nodes._steps.relevance import answer_relevance, answer_relevance_node
+from moot.nodes._steps.faithfulness import faithfulness, faithfulness_node
+from moot.nodes._steps.relevance import answer_relevance
+from moot.nodes._steps.score import faithfulness_score
 from moot.nodes._texts.task import make_task
-from moot.retrievers import Evidence, ReplyError, UserError, make_evidence, open_encoder
+from moot.retrievers import Evidence, ReplyError, make_evidence, open_encoder
 
 from tests.conftest import StartStub
 
@@ -190,31 +190,6 @@ async def test_ragas_gives_nan_without_statements_and_moot_gives_null(start_stub
     assert faithfulness_score([]) is None
 
 
-async def test_ragas_raises_without_evidence_and_moot_gives_null(start_stub: StartStub) -> None:
-    async with ragas_llm(start_stub(verdict_rules(["It rains."], [True])).url) as llm:
-        with pytest.raises(ValueError, match="retrieved_contexts is missing"):
-            await ragas_faithfulness(CLAIM, ANSWER, [], llm)
-    assert await node_update(faithfulness_node(), ANSWER, []) == ({"faithfulness": None}, [])
-
-
-async def test_ragas_raises_without_an_answer_and_moot_gives_null(start_stub: StartStub) -> None:
-    async with ragas_llm(start_stub().url) as llm:
-        with pytest.raises(ValueError, match="response is missing"):
-            await ragas_faithfulness(CLAIM, "", [CONTEXT], llm)
-        with pytest.raises(ValueError, match="response cannot be empty"):
-            await ragas_answer_relevance(CLAIM, "", llm, await open_encoder(STUB))
-    assert await node_update(faithfulness_node(), None, evidence_of()) == ({"faithfulness": None}, [])
-    assert await node_update(answer_relevance_node(), None, evidence_of()) == ({"answer_relevance": None}, [])
-
-
-async def test_ragas_gives_0_for_evasive_answers_and_moot_does_not(start_stub: StartStub) -> None:
-    async with ragas_llm(start_stub(question_rules([CLAIM] * 3, [True] * 3)).url) as llm:
-        encoder = await open_encoder(STUB)
-        assert await ragas_answer_relevance(CLAIM, ANSWER, llm, encoder) == 0
-        ours = await answer_relevance(CLAIM, ANSWER, await moot_scorer(), encoder)
-    assert ours.score == pytest.approx(1, abs=EXACT)
-
-
 async def test_ragas_uses_the_claim_as_given_and_moot_turns_it_into_a_question(start_stub: StartStub) -> None:
     claim = "The Danube flows through Vienna"
     async with ragas_llm(start_stub(question_rules([f"Is it true that {claim}?"] * 3, [])).url) as llm:
@@ -237,34 +212,4 @@ async def test_ragas_ignores_missing_verdicts_and_moot_needs_all_verdicts(
     assert scores == {"faithfulness": None}
 
 
-@pytest.mark.parametrize(("questions", "mean"), [([CLAIM, "", CLAIM], 1.0), (["", "", ""], 0.0)])
-async def test_ragas_ignores_blank_questions_and_moot_refuses_them(
-    start_stub: StartStub, questions: list[str], mean: float
-) -> None:
-    async with ragas_llm(start_stub(question_rules(questions)).url) as llm:
-        encoder = await open_encoder(STUB)
-        assert await ragas_answer_relevance(CLAIM, ANSWER, llm, encoder) == pytest.approx(mean, abs=EXACT)
-        with pytest.raises(ReplyError, match="is empty"):
-            await answer_relevance(CLAIM, ANSWER, await moot_scorer(), encoder)
-    scores, _ = await node_update(answer_relevance_node(), ANSWER, evidence_of())
-    assert scores == {"answer_relevance": None}
-
-
 # --- errors ---------------------------------------------------------------------------------------------------------
-
-
-async def test_without_ragas_an_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ragas.metrics.collections", None)
-    unused: Any = None
-    with pytest.raises(UserError, match="make setup|pip install") as caught:
-        await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], unused)
-    assert caught.value.kind == "missing_package"
-    with pytest.raises(UserError, match="make setup|pip install"):
-        await ragas_answer_relevance(CLAIM, ANSWER, unused, unused)
-
-
-async def test_an_error_of_the_ragas_model_is_not_replaced_by_an_error_of_moot(start_stub: StartStub) -> None:
-    async with ragas_llm(start_stub([{"model": "stub-ragas", "status": 400}]).url) as llm:
-        with pytest.raises(Exception, match="stub fault 400") as caught:
-            await ragas_faithfulness(CLAIM, ANSWER, [CONTEXT], llm)
-    assert type(caught.value).__module__.startswith(("instructor", "openai"))

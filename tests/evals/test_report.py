@@ -8,7 +8,6 @@ import itertools
 import json
 import re
 import shutil
-import zlib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,22 +17,18 @@ from xml.etree import ElementTree
 import playwright.async_api
 import pytest
 from moot.core.errors import UserError
-from moot.evals._report import drawing
 from moot.evals._report.sections import Report
 from moot.evals._report.tables import (
-    Cell,
     Column,
     Nested,
     Table,
     as_csv,
     as_latex,
     as_markdown,
-    escape_markdown,
     format_cell,
 )
 from moot.evals._report.write import as_document, compare, write_report
 from moot.evals._stats.significance import Interval
-from PIL import Image
 from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
 
 from tests.commands import moot
@@ -120,15 +115,6 @@ def test_a_missing_folder_of_logs_is_refused(tmp_path: Path) -> None:
     assert "There is no file or folder" in refused.stderr
 
 
-def test_two_reports_on_the_same_logs_have_identical_pictures(logs: Path, report_folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    done = moot("eval", "compare", logs, "--out", out)
-    assert {file.name for file in out.iterdir()} == {"report.md", "report.html", "tables", "pictures"}
-    assert "--out DIR also writes" not in done.stdout
-    for file in (report_folder / "pictures").iterdir():
-        assert (out / "pictures" / file.name).read_bytes() == file.read_bytes()
-
-
 def test_the_json_document_has_the_figures_of_the_report(report: Report) -> None:
     document = json.loads(json.dumps(as_document(report)))
     assert document["notes"] == ["broken.eval: it cannot be read as a log (EOCD not found); left out."]
@@ -192,7 +178,7 @@ def test_the_page_has_markup_for_screen_readers(report_folder: Path) -> None:
     assert len(tables) == len(captions) > 10
     assert all(attributes.get("scope") in ("col", "row") for attributes in page.attributes_of("th"))
     assert all(len(str(attributes.get("alt"))) > 40 for attributes in page.attributes_of("img"))
-    assert next(page.attributes_of("html")) == {"lang": "en"}
+    assert next(page.attributes_of("html")) == {"lang": "en", "dir": "ltr"}
     ids = [a["id"] for _, a in page.elements if a.get("id")]
     assert len(ids) == len(set(ids))
     named = {a[key] for _, a in page.elements for key in ("aria-labelledby",) if a.get(key)}
@@ -245,7 +231,10 @@ async def test_the_page_fits_on_the_readers_paper_in_light_colours(report_folder
 
 # --- pictures ---------------------------------------------------------------------------------------------------------
 
-PICTURES = {"scores", "differences", "front", "reliability", "rounds", "stops", "trial_rounds", "judges"}
+PICTURES = {
+    *("scores", "differences", "front", "effects", "changes", "reliability", "selective", "rounds", "stops"),
+    *("trial_rounds", "judges"),
+}
 
 
 def test_each_picture_is_a_png_and_an_svg_with_text(report_folder: Path) -> None:
@@ -257,73 +246,6 @@ def test_each_picture_is_a_png_and_an_svg_with_text(report_folder: Path) -> None
         assert texts  # letters are text, not shapes
         assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
     assert EVIL[:20] in next((report_folder / "pictures").glob("*scores.svg")).read_text().replace("&lt;", "<")
-
-
-def luminance(colour: str) -> float:
-    """The relative luminance of a colour such as ``#0072B2``, by the definition of WCAG."""
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def test_pictures_are_readable_on_white_and_on_black(report_folder: Path) -> None:
-    """Colours have enough contrast, PNG files are transparent, and SVG files use only these colours."""
-    for colour, contrast in ((drawing.INK, 4.5), *((colour, 3.0) for colour in drawing.COLOURS)):
-        brightness = luminance(colour)
-        assert 1.05 / (brightness + 0.05) >= contrast
-        assert (brightness + 0.05) / 0.05 >= contrast
-    styles = [drawing.line_style(n) for n in range(36)]
-    assert len({(style["marker"], style["color"]) for style in styles}) == 36
-    assert len({style["marker"] for style in styles[:9]}) == 9  # nine lines differ even in greyscale
-    for file in (report_folder / "pictures").glob("*.png"):
-        with Image.open(file) as picture:
-            assert picture.convert("RGBA").getpixel((0, 0))[3] == 0  # type: ignore[index]
-    allowed = {drawing.INK.lower(), *(colour.lower() for colour in drawing.COLOURS)}
-    for file in (report_folder / "pictures").glob("*.svg"):
-        assert {colour.lower() for colour in re.findall(r"#[0-9a-fA-F]{6}\b", file.read_text())} <= allowed
-
-
-def test_pdf_pictures_have_no_grey_no_creation_date_and_no_type_3_fonts(report_folder: Path) -> None:
-    files = list((report_folder / "pictures").glob("*.pdf"))
-    assert {file.stem.rpartition("-")[2] for file in files} == PICTURES
-    grey = f"{int(drawing.INK[1:3], 16) / 255:.6f}".encode()
-    for file in files:
-        content = file.read_bytes()
-        assert content.startswith(b"%PDF-")
-        assert b"/Type3" not in content
-        assert b"/CreationDate" not in content
-        parts = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", content, re.DOTALL)
-        drawn = b" ".join(zlib.decompressobj().decompress(part) for part in parts if part[:1] == b"x")
-        assert b" m\n" in drawn
-        assert grey not in drawn  # black replaces this grey
-
-
-def test_each_system_and_each_control_has_its_own_style() -> None:
-    """There are eight systems with six controls each."""
-    names: list[Cell] = []
-    for n in range(8):
-        names += [f"debate {n}", *(Nested(f"debate {n} control {k}") for k in range(6))]
-    rows = tuple((name,) for name in names)
-    styles = drawing.system_styles(Table("costs", "", "", (Column("system", "system"),), rows))
-    distinct = {(style["marker"], style["color"], style["markerfacecolor"]) for style in styles}
-    assert len(distinct) == len(rows) == 56
-    # Controls of one kind share a marker. A system and its controls share a colour.
-    first, second = styles[1:7], styles[8:14]
-    assert [style["marker"] for style in first] == [style["marker"] for style in second]
-    assert {style["color"] for style in first} == {styles[0]["color"]} != {style["color"] for style in second}
-
-
-def test_the_page_and_its_pictures_adapt_to_a_dark_colour_scheme(report_folder: Path) -> None:
-    text = (report_folder / "report.html").read_text(encoding="utf-8")
-    assert "prefers-color-scheme: dark" in text
-    page = Page(text)
-    pictures = [base64.b64decode(str(a["src"]).partition(",")[2]).decode() for a in page.attributes_of("img")]
-    assert len(pictures) == len(PICTURES)
-    for picture in pictures:
-        ElementTree.fromstring(picture)
-        assert "currentColor" in picture
-        assert "prefers-color-scheme:dark" in picture
-        assert f"stroke: {drawing.INK}" not in picture
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -354,11 +276,13 @@ def test_latex_tables_are_escaped_and_well_formed(report_folder: Path) -> None:
     made = as_latex(TABLE, "tab:made")
     assert r"=\$x\textasciicircum{}\{\$|1\textless{}script src='http://x.example/a.js'\textgreater{}" in made
     assert r"& {-}" not in made
-    assert made.splitlines()[6:11] == [
+    lines = made.splitlines()
+    start = lines.index(r"\toprule")
+    assert lines[start : start + 5] == [
         r"\toprule",
         r"system & score & cost \\",
         r"\midrule",
-        made.splitlines()[9],
+        lines[start + 3],
         r"\quad @b & -- & 0.0013 \\",
     ]
     for file in [*(report_folder / "tables").glob("*.tex")]:
@@ -382,7 +306,6 @@ def test_markdown_and_html_in_cells_are_escaped(report_folder: Path) -> None:
     assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [4] * 4
     assert "| -0.500 [-0.750, 0.250] | unknown |" in rows[2]
     assert rows[3] == "| &emsp;@b | – | 0.0013 |"
-    assert escape_markdown("a_b <i> [x](y)\n# z") == r"a\_b &lt;i&gt; \[x\](y) \# z"
     assert "<script" not in (report_folder / "report.md").read_text(encoding="utf-8")
 
 

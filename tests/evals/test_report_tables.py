@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.evals._report.html import LEFT, LETTER_WIDTH, RIGHT, _horizontal_scale, place_labels
 from moot.evals._report.scores import confusion_table, labels_table
 from moot.evals._report.tests import comparisons_of
 from moot.evals._report.write import compare
@@ -69,31 +67,3 @@ def test_reports_name_the_family_of_their_tests(tmp_path: Path, stated: tuple[st
         [differences] = [table for table in section.tables if table.key == "differences"]
         assert f"Holm's correction is for {expected}" in differences.caption
     assert len([note for note in made.notes if "do not all state the same family" in note]) == (len(set(stated)) > 1)
-
-
-def test_a_label_overlaps_no_other_label_and_no_point() -> None:
-    names = ["standard prompting", "a debate of many rounds and ...", "its control at equal USD", "sc5", "rag"]
-    places = [(120, 200), (420, 90), (440, 88), (400, 90), (530, 200)]
-    points = [
-        {"name": name, "x": x, "y": y, "on": n in (0, 3)}
-        for n, (name, (x, y)) in enumerate(zip(names, places, strict=True))
-    ]
-    placed = place_labels(points)
-    assert {one["name"] for one in placed} == set(names)
-    boxes = []
-    for one in placed:
-        width = LETTER_WIDTH * len(one["name"])
-        left = one["label_x"] - width if one["anchor"] == "end" else one["label_x"]
-        boxes.append((left, left + width, one["label_y"] - 6, one["label_y"] + 6))
-    boxes += [(x - 6, x + 6, y - 6, y + 6) for x, y in places]
-    for (a, b, c, d), (e, f, g, h) in combinations(boxes, 2):
-        assert b <= e or f <= a or d <= g or h <= c
-    assert all(left >= LEFT and right <= RIGHT + 16 for left, right, *_ in boxes)
-
-
-@pytest.mark.parametrize(("low", "high"), [(3000, 3300), (0.003, 0.0033), (1.1, 1.1), (1, 1000)])
-def test_the_axis_of_costs_has_one_to_six_ticks_between_its_ends(low: float, high: float) -> None:
-    position, ticks = _horizontal_scale(low, high, "$")
-    assert 1 <= len(ticks) <= 6
-    assert all(LEFT <= place <= RIGHT for place, _ in ticks)
-    assert LEFT <= position(low) <= position(high) <= RIGHT

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moot.cli.evaluate import with_interval, without_leading_zero
-from moot.core import lazy
 from moot.evals._benchmarks.qrels import SCOPES, Row, Scope, read_rows
 from moot.evals._benchmarks.retrieval import (
     SOURCES,
@@ -19,14 +17,13 @@ from moot.evals._benchmarks.retrieval import (
     RowScores,
     check_sources,
     compare,
-    corpus_name,
     estimates,
     mean_interval,
     measure,
     rival_pairs,
 )
-from moot.evals._stats.measures import differences, score_rankings
-from moot.retrievers import UserError, known_corpora
+from moot.evals._stats.measures import score_rankings
+from moot.retrievers import UserError
 
 from tests.conftest import SHARED, StartStub
 
@@ -68,21 +65,6 @@ def test_measures_of_unusual_rankings(found: list[str], recall_3: float, ndcg: f
     assert [value[1] for value in values.values()] == [1, 1, 1, 1]
 
 
-def test_recall_at_k_is_below_1_with_more_than_k_gold_documents() -> None:
-    many = {f"{i}": 1 for i in range(20)}
-    values = score_rankings([many], [list(many)])
-    assert (values["recall@3"], values["recall@10"], values["ndcg@10"]) == ([3 / 20], [10 / 20], [1])
-
-
-@pytest.mark.parametrize(
-    "gold", [[], [{}], [{"a": 0}], [{"a": 1}, {"a": 1}]], ids=["no query", "no gold", "grade 0", "too few rankings"]
-)
-def test_missing_or_invalid_gold_and_too_few_rankings_are_refused(gold: list[dict[str, int]]) -> None:
-    for found in ([["a"]], []):
-        with pytest.raises(ValueError, match="each query needs"):
-            score_rankings(gold, found)
-
-
 def test_an_interval_contains_its_mean_and_narrows_with_more_queries() -> None:
     few = mean_interval([0, 1] * 10)
     many = mean_interval([0, 1] * 200)
@@ -91,54 +73,6 @@ def test_an_interval_contains_its_mean_and_narrows_with_more_queries() -> None:
     assert (few.low, few.high) == pytest.approx((0.28, 0.72), abs=0.05)
     assert (many.low, many.high) == pytest.approx((0.451, 0.549), abs=0.01)
     assert mean_interval([0, 1] * 10) == few
-
-
-@pytest.mark.parametrize("values", [[0.1] * 7, [0.0], [1.0, 1.0]])
-def test_equal_values_have_an_interval_of_zero_width(values: list[float]) -> None:
-    found = mean_interval(values)
-    assert found.low == found.value == found.high == pytest.approx(values[0])
-
-
-def test_a_mean_over_rows_gives_rows_equal_weight() -> None:
-    assert mean_interval([1.0], [0.0, 0.0, 0.0]) == (0.5, 0.5, 0.5)
-    # Only the values of the first row vary. So the interval of the mean over both rows is half as wide as that of the
-    # first row.
-    varying = mean_interval([0, 1] * 50)
-    both = mean_interval([0, 1] * 50, [1.0])
-    assert both == pytest.approx((0.75, 0.5 + varying.low / 2, 0.5 + varying.high / 2), abs=0.03)
-
-
-def test_a_mean_without_rows_or_with_an_empty_row_is_refused() -> None:
-    empty: list[list[list[float]]] = [[], [[]], [[1.0], []]]
-    for rows in empty:
-        with pytest.raises(ValueError, match="at least one value"):
-            mean_interval(*rows)
-
-
-def test_differences_are_paired() -> None:
-    """The values of both sources vary, but one source is always better by 0.1. So their difference does not vary."""
-    ours, theirs = [0.1, 1.0, 0.5, 0.6], [0.0, 0.9, 0.4, 0.5]
-    assert differences(ours, theirs) == pytest.approx([0.1] * 4)
-    paired, single = mean_interval(differences(ours, theirs)), mean_interval(ours)
-    assert paired.high - paired.low < 1e-9 < single.high - single.low
-    with pytest.raises(ValueError, match="shorter"):
-        differences(ours, theirs[:3])
-
-
-def test_figures_are_rounded_and_have_no_leading_zero() -> None:
-    assert with_interval({"value": 0.4716, "low": 0.412, "high": 1}) == ".472 [.41, 1.00]"
-    assert with_interval({"value": -0.0123, "low": -0.04, "high": 0.0049}, "+") == "-.012 [-.04, +.00]"
-    assert without_leading_zero(-0.0001, 2) == ".00"
-
-
-def test_the_error_names_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    def not_installed(name: str) -> Any:
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-    monkeypatch.setattr(lazy, "imported", not_installed)
-    with pytest.raises(UserError, match="the package ranx: (cd|make setup|.*pip install)") as caught:
-        score_rankings([{"a": 1}], [["a"]])
-    assert caught.value.kind == "missing_package"
 
 
 # --- a small folder ---------------------------------------------------------------------------------------------------
@@ -199,13 +133,6 @@ def test_a_row_searches_its_own_corpora_or_all_corpora(data: Path) -> None:
     assert [row.qrels for row in read_rows(data, "visible", ["mixed"], ["own"])] == ["mixed"]
 
 
-def test_a_single_corpus_has_a_row_of_the_scope_union_only_on_request(data: Path) -> None:
-    for name in ("corpus/birds", "corpus/physics", "qrels/visible/mixed"):
-        (data / f"{name}.jsonl").unlink()
-    assert [row.scope for row in read_rows(data, "visible")] == ["own"]
-    assert [row.scope for row in read_rows(data, "visible", scopes=["union"])] == ["union"]
-
-
 async def test_measured_values_of_sources_are_right_and_reproducible(data: Path, start_stub: StartStub) -> None:
     start_stub()
     rows = await measure_sources(data, SOURCES)
@@ -227,24 +154,6 @@ async def test_measured_values_of_sources_are_right_and_reproducible(data: Path,
     assert own.values["hybrid"]["recall@3"] == [1, 1, 1]
     again = await measure_sources(data, SOURCES)
     assert [(row.values, row.nothing_found) for row in again] == [(row.values, row.nothing_found) for row in rows]
-
-
-async def test_changed_passages_or_another_encoder_make_another_corpus(data: Path, start_stub: StartStub) -> None:
-    stub = start_stub()
-    await measure_sources(data, ["bm25"], ["own"])
-    encoded = sum(call["inputs"] for call in stub.calls())
-    await measure_sources(data, ["bm25"], ["own"])
-    assert sum(call["inputs"] for call in stub.calls()) == encoded  # nothing is encoded again
-    names = set(known_corpora())
-    changed = [{**passage, "text": "Nothing of the kind."} for passage in CORPORA["metals"]]
-    write_lines(data / "corpus" / "metals.jsonl", changed)
-    [alloys, _] = await measure_sources(data, ["bm25"], ["own"])
-    assert alloys.values["bm25"]["mrr@10"][1] != 0  # the second query still finds the title of its passage
-    assert alloys.values["bm25"]["mrr@10"][0] == 0
-    [fresh] = set(known_corpora()) - names
-    assert fresh.startswith("eval-metals-")
-    [row] = read_rows(data, "visible", ["alloys"], ["own"])
-    assert corpus_name(row, ENCODER) == fresh != corpus_name(row, "another")
 
 
 def test_sources_are_compared_with_the_best_rival_or_a_given_source() -> None:
@@ -336,18 +245,6 @@ def test_sources_that_search_no_corpus_are_refused() -> None:
         with pytest.raises(UserError, match="searches a corpus"):
             check_sources([kind])
     assert SOURCES == ["bm25", "chroma", "hybrid"]
-
-
-def test_a_qrels_file_that_cannot_be_read_is_refused(data: Path) -> None:
-    (data / "qrels" / "visible" / "folder.jsonl").mkdir()
-    with pytest.raises(UserError, match=r"folder.jsonl cannot be read \(Is a directory\)"):
-        read_rows(data, "visible")
-
-
-def test_a_qrels_file_without_queries_is_refused(data: Path) -> None:
-    (data / "qrels" / "visible" / "alloys.jsonl").write_text("\n\n")
-    with pytest.raises(UserError, match="contains no query"):
-        read_rows(data, "visible")
 
 
 # --- known figures ----------------------------------------------------------------------------------------------------

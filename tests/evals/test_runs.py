@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import os
 import random
@@ -16,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai.log import EvalError, EvalLog, EvalSample, read_eval_log, recoverable_eval_logs
-from moot.cli.eval_run import ProgressBar
+from inspect_ai.log import EvalLog, EvalSample, read_eval_log, recoverable_eval_logs
 from moot.cli.main import app
 from moot.core.errors import UserError
 from moot.core.files import exclusive_folder
@@ -30,11 +28,11 @@ from moot.evals._runs.plan import make_plan
 from moot.evals._runs.reference import References, moot_metadata, read_log_headers
 from moot.evals._runs.run_plan import LOCK, Limits, run_plan
 from moot.evals._runs.solver import document_in
+from moot.evals._stats.rationales import POOLED_MEASURES
 from moot.nodes._models.equal_cost import full_cost
 from moot.nodes._models.prices import cost_of, read_prices
 from moot.retrievers import index_passages
 from moot.retrievers._files import Passage
-from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.commands import moot_process
@@ -69,28 +67,29 @@ def documents(log: EvalLog) -> dict[str, dict[str, Any]]:
 
 
 @needs_visible
-def test_every_benchmark_with_visible_samples_runs_in_three_graphs(start_stub: StartStub, tmp_path: Path) -> None:
+def test_every_benchmark_with_visible_samples_runs(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub([{"match": "`answer` is one number", "fields": {"answer": "7"}}])
     paths = [next(VISIBLE.glob(f"{FILES.get(name, name)}.[cj]s*")) for name in QUESTION_FIELDS]
     plan = make_plan(
         {
-            "graphs": ["standard_prompting", "rag", "society_of_minds"],
+            "graphs": ["rag"],
             "tasks": {name: str(path) for name, path in zip(QUESTION_FIELDS, paths, strict=True)},
             "models": ["openai:stub"],
-            "settings": {"sources": ["bm25:demo-news"], "max_rounds": 1},
+            "settings": {"sources": ["bm25:demo-news"]},
             "limit": 1,
         }
     )
     logs = run_plan(plan, tmp_path / "logs", Limits(64), lambda total, held: lambda sample: None)
-    assert len(logs) == 3 * len(QUESTION_FIELDS)
+    assert len(logs) == len(QUESTION_FIELDS)
     for log in logs:
         assert log.status == "success", [str(s.error) for s in read_eval_log(str(log.location)).samples or []]
         assert log.results is not None
         measures = {score.name: score.scored_samples for score in log.results.scores}
         ours = [name for name in BENCHMARKS[moot_metadata(log)["benchmark"]].metrics if name in measures]
         assert ours
-        # The visible samples of FEVEROUS name no gold sentences, so they have no FEVEROUS score.
-        assert all(measures[name] == 1 for name in ours if name != "feverous_score")
+        # The visible samples of FEVEROUS name no gold sentences, so they have no FEVEROUS score. An item without gold
+        # sentences for which none is cited adds nothing to an F1 over all items.
+        assert all(measures[name] == 1 for name in ours if name not in ("feverous_score", *POOLED_MEASURES))
 
 
 async def test_a_system_that_reads_gold_evidence_is_right(start_stub: StartStub, tmp_path: Path) -> None:
@@ -235,11 +234,10 @@ def run_and_stop(stub: StubEndpoint, line: list[str], calls: int, by: signal.Sig
 @pytest.mark.parametrize(
     ("by", "code", "patch"),
     [
-        (signal.SIGKILL, -signal.SIGKILL, ""),
         (signal.SIGINT, 130, ""),
         (signal.SIGKILL, -signal.SIGKILL, KILL_BEFORE_CLEANUP),
     ],
-    ids=["killed", "interrupted", "killed before cleanup"],
+    ids=["interrupted", "killed before cleanup"],
 )
 def test_a_stopped_run_resumes(
     start_stub: StartStub, tmp_path: Path, by: signal.Signals, code: int, patch: str
@@ -299,35 +297,10 @@ def test_the_command_reports_failed_samples_and_left_out_records(start_stub: Sta
     result = CliRunner().invoke(app, command(tmp_path, str(data))[3:])
     assert result.exit_code == 3
     assert "1 sample failed: http" in result.stderr
-    assert "fever: 1 of 3 records left out: no gold answer" in result.stderr
+    told = " ".join(result.stderr.split())
+    assert told.count("FEVER: 1 of 3 records left out: no gold answer") == 1
+    assert told.index("left out") < told.index("2/2 samples")  # before the run
     assert "standard_prompting" in result.stdout
-
-
-def test_only_the_most_frequent_failure_is_printed_in_full() -> None:
-    out = io.StringIO()
-    with ProgressBar(Console(file=out, width=10_000)) as left:
-        note = left.begin(3, 0)
-        for number, fault in enumerate(["word " * 80, "word " * 80, "other " * 80]):
-            error = EvalError(message=fault, traceback="", traceback_ansi="")
-            note(EvalSample(id=number, epoch=1, input="", target="", error=error))
-    failures = [
-        line for line in out.getvalue().splitlines() if line[1:].startswith((" sample failed", " samples failed"))
-    ]
-    assert failures[0].endswith(": " + ("word " * 80).strip())
-    assert failures[1].endswith("other other ...")
-    assert len(failures[1]) < 330
-
-
-def test_a_later_run_with_the_same_sample_seed_has_the_same_items(start_stub: StartStub, tmp_path: Path) -> None:
-    start_stub()
-    data = claims(tmp_path / "fever.jsonl", *["SUPPORTS"] * 9)
-    fields: dict[str, Any] = {"graphs": ["society_of_minds"], "tasks": {"fever": data}, "limit": 2}
-    first = run(tmp_path, sample_seed=1, **fields)["society_of_minds"]
-    other = run(tmp_path, sample_seed=2, **fields)["society_of_minds"]
-    again = run(tmp_path, sample_seed=1, controls=True, **fields)
-    assert documents(other).keys() != documents(first).keys()
-    assert documents(again["society_of_minds"]).keys() == documents(first).keys()
-    assert documents(again["society_of_minds self consistency"]).keys() == documents(first).keys()
 
 
 def test_a_sample_over_the_time_limit_is_missing_and_not_run_again(start_stub: StartStub, tmp_path: Path) -> None:
@@ -373,13 +346,6 @@ def free_text_plan(tmp_path: Path) -> dict[str, Any]:
     """A plan of one system with one question, whose answer is a free text."""
     (tmp_path / "nq.jsonl").write_text(json.dumps({"question": "Who?", "answer": ["Somebody else"]}))
     return {"graphs": ["standard_prompting"], "tasks": {"nq_open": str(tmp_path / "nq.jsonl")}}
-
-
-def test_an_unknown_grader_is_an_error_before_any_sample_runs(start_stub: StartStub, tmp_path: Path) -> None:
-    stub = start_stub()
-    with pytest.raises(UserError, match="nosuch"):
-        run(tmp_path, judge="nosuch:x", **free_text_plan(tmp_path))
-    assert not stub.calls()
 
 
 def test_a_sample_keeps_its_debate_if_the_grader_fails(start_stub: StartStub, tmp_path: Path) -> None:

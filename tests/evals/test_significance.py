@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from moot.evals._report.comparison import System
 from moot.evals._report.tests import flips_detectable_difference, mcnemar_detectable_difference
 from moot.evals._stats.estimates import difference
-from moot.evals._stats.measures import load_extra
 from moot.evals._stats.observations import Observation
 from moot.evals._stats.sample_size import discordance, items_needed, minimum_detectable_effect, power, separation
 from moot.evals._stats.significance import (
@@ -39,7 +38,6 @@ from moot.retrievers import UserError
 from tests.evals.known import S1_ACCURACY, S1_ITEMS
 
 approx: Any = pytest.approx  # with the type Any, mypy accepts it in fields of type float
-SHARES = st.lists(st.one_of(st.none(), st.sampled_from([0.0, 0.25, 1.0])), max_size=12)
 
 
 def first_right(wins: int, n: int) -> list[bool | None]:
@@ -55,24 +53,6 @@ def test_bootstrap_of_two_items_by_hand() -> None:
     found = bootstrap([0.0, 1.0, None], confidence=0.9)
     assert found == Interval(0.5, 0.0, 1.0, 2, missing=1)
     assert bootstrap([0.0, 1.0], confidence=0.4) == Interval(0.5, 0.5, 0.5, 2)
-
-
-def test_the_bootstrap_agrees_with_scipy_and_depends_on_its_seed() -> None:
-    stats = load_extra("scipy.stats")
-    values = np.random.default_rng(3).random(50)
-    for seed in (1, 2):
-        found = bootstrap(values.tolist(), confidence=0.9, resamples=500, seed=seed)
-        of_scipy = stats.bootstrap(
-            (values,),
-            np.mean,
-            n_resamples=500,
-            method="percentile",
-            confidence_level=0.9,
-            rng=np.random.default_rng(seed),
-        ).confidence_interval
-        assert (found.low, found.high) == approx((of_scipy.low, of_scipy.high))
-    assert bootstrap(values.tolist()) == bootstrap(values.tolist())
-    assert bootstrap(values.tolist()) != bootstrap(values.tolist(), seed=1)
 
 
 def test_resamples_with_an_undefined_figure_are_left_out() -> None:
@@ -92,20 +72,6 @@ def test_a_stratified_bootstrap_resamples_each_sample_separately() -> None:
     assert stratified_bootstrap([]) == Interval(None, None, None, 0)
 
 
-@given(SHARES)
-def test_bootstrap_intervals_contain_the_mean(values: list[float | None]) -> None:
-    found = bootstrap(values, resamples=200)
-    known = [v for v in values if v is not None]
-    assert (found.n, found.missing) == (len(known), len(values) - len(known))
-    if not known:
-        assert found == Interval(None, None, None, 0, len(values))
-        return
-    assert found.value is not None
-    assert found.low is not None
-    assert found.high is not None
-    assert min(known) <= found.low <= found.value <= found.high <= max(known)
-
-
 def bootstrap_difference(*systems: Sequence[float | None]) -> Interval:
     """The mean difference of two systems' scores, with its interval. A missing score is None."""
     items = [
@@ -122,19 +88,7 @@ def test_the_paired_bootstrap_uses_items_known_for_both_systems() -> None:
     assert found.value == 0.25
     assert (found.low, found.n, found.missing) == (0.0, 4, 2)
     same = bootstrap_difference(first, first)  # a system does not differ from itself on any item
-    assert same == Interval(0.0, None, None, 5, missing=1, reason="no spread")
-
-
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=12))
-def test_swapping_the_systems_negates_the_difference(items: list[tuple[float, float]]) -> None:
-    first, second = [a for a, _ in items], [b for _, b in items]
-    found, swapped = bootstrap_difference(first, second), bootstrap_difference(second, first)
-    assert found.value is not None
-    assert found.reason == swapped.reason
-    if found.low is None or found.high is None:
-        assert found.reason in ("no spread", "one group")
-        return
-    assert (swapped.value, swapped.low, swapped.high) == approx((-found.value, -found.high, -found.low), abs=1e-12)
+    assert same == Interval(0.0, approx(-0.4345, abs=1e-4), approx(0.4345, abs=1e-4), 5, missing=1)  # Tango's
 
 
 def test_wilson_interval_by_hand() -> None:
@@ -145,26 +99,6 @@ def test_wilson_interval_by_hand() -> None:
     all_right = wilson([True] * 10)  # the bootstrap's interval would have no width
     assert all_right == Interval(1.0, approx(10 / (10 + z * z)), approx(1.0), 10)
     assert wilson([None, None]) == Interval(None, None, None, 0, missing=2)
-
-
-@settings(deadline=None)  # because the first call imports statsmodels, which takes long
-@given(st.lists(st.booleans(), min_size=1, max_size=30))
-def test_wilson_intervals_contain_the_share(correct: list[bool]) -> None:
-    found = wilson(correct)
-    assert found.value is not None
-    assert found.low is not None
-    assert found.high is not None
-    assert -1e-12 <= found.low <= found.value + 1e-12
-    assert found.value - 1e-12 <= found.high <= 1 + 1e-12
-
-
-@pytest.mark.parametrize("confidence", [0, 1, 95])
-def test_invalid_confidence_levels_and_zero_resamples_are_refused(confidence: float) -> None:
-    for measure in (bootstrap, wilson):
-        with pytest.raises(ValueError, match="between 0 and 1"):
-            measure([True, False], confidence=confidence)
-    with pytest.raises(ValueError, match="one resample"):
-        bootstrap([1.0], resamples=0)
 
 
 # --- tests ------------------------------------------------------------------------------------------------------------
@@ -229,7 +163,6 @@ def test_the_distribution_of_flipped_sizes_by_hand() -> None:
     assert flip_chances(np.array([7]), 2).tolist() == [1 / 2, 0, 0]
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.data(), st.integers(1, 12), st.integers(1, 12))
 def test_p_values_of_unequal_numbers_of_runs_cover_all_sign_patterns(
     data: st.DataObject, ours: int, theirs: int
@@ -245,35 +178,12 @@ def test_p_values_of_unequal_numbers_of_runs_cover_all_sign_patterns(
     assert found.p == approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize(("first", "second"), [(46, 26), (500, 0), (900, 3)])
-def test_p_values_of_many_items_are_exact(first: int, second: int) -> None:
-    found, exact = sign_flips(*pairs(100, first, second, 50)), mcnemar(*pairs(100, first, second, 50))
-    assert found.p == approx(exact.p, rel=1e-9, abs=0)
-    assert found.name == "sign flips, exact"
-
-
 def test_no_p_value_is_rounded_to_0() -> None:
     assert SMALLEST_P > 0
     won: tuple[Any, Any] = [True] * 4000, [False] * 4000
     assert [sign_flips(*won).p, mcnemar(*won).p, mcnemar(*won, exact=False).p] == [SMALLEST_P] * 3
     assert separation(0.9, 0.1, 4000).smallest_p == SMALLEST_P
     assert separation(0.9, 0.1, 50).smallest_p == 2.0**-39
-
-
-@pytest.mark.parametrize("n", [8, 60])
-def test_rounded_differences_have_nearly_the_same_p_value(n: int) -> None:
-    differences = np.random.default_rng(n).normal(0.2, size=n)
-    found = sign_flips(differences.tolist(), [0.0] * n)
-    assert found.name == "sign flips, exact for rounded differences"
-    of_scipy = load_extra("scipy.stats").permutation_test(
-        (differences,),
-        lambda drawn, axis: drawn.mean(axis=axis),
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=20_000,
-        rng=np.random.default_rng(1),
-    )
-    assert found.p == approx(of_scipy.pvalue, abs=0.015)
 
 
 @pytest.mark.parametrize("count", [3, 20])
@@ -293,15 +203,6 @@ def test_holm_by_hand() -> None:
         holm([1.2])
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_holms_adjustment_equals_its_definition_and_lowers_no_p_value(p_values: list[float]) -> None:
-    adjusted = holm(p_values)
-    ranked = sorted(zip(p_values, adjusted, strict=True), key=lambda pair: pair[0])
-    steps = [min(1.0, (len(p_values) - i) * p) for i, (p, _) in enumerate(ranked)]
-    assert [p for _, p in ranked] == approx(list(itertools.accumulate(steps, max)))
-    assert all(after is not None and p - 1e-12 <= after <= 1 for p, after in ranked)
-
-
 # --- power ------------------------------------------------------------------------------------------------------------
 
 
@@ -318,16 +219,6 @@ def test_power_of_mcnemars_test_by_hand() -> None:
     assert power(0.9, 0.1, 5, 1.0) == 0.0  # 5 : 0 has p = 0.0625
     assert power(0.5, 0.5, 40, 0.0) == 0.0
     assert power(0.8, 0.7, 3000, 0.3) == approx(1.0)
-
-
-def test_power_agrees_with_simulations() -> None:
-    generator = np.random.default_rng(5)
-    first, second, n, discordant = 0.75, 0.65, 120, 0.3
-    share = (discordant + first - second) / 2
-    drawn = generator.multinomial(n, [share, discordant - share, 1 - discordant], size=1500)
-    found = {(a, b): mcnemar(*pairs(0, a, b, n - a - b)).p for a, b, _ in map(tuple, np.unique(drawn, axis=0).tolist())}
-    rejected = np.mean([found[a, b] <= 0.05 for a, b, _ in drawn.tolist()])  # type: ignore[operator]
-    assert power(first, second, n, discordant) == approx(rejected, abs=0.04)
 
 
 def test_power_of_two_samples_agrees_with_a_textbook() -> None:
@@ -349,11 +240,6 @@ def test_the_number_of_items_needed_reaches_the_target_power(discordant: float |
     assert items_needed(0.7 + 1e-6, 0.7) is None  # it would take more items than any benchmark has
 
 
-def test_few_items_are_needed_for_the_largest_difference() -> None:
-    assert items_needed(1.0, 0.0, 1.0) == 6  # 6 discordant items, all for one system, have p = 0.03; 5 have 0.06
-    assert items_needed(1.0, 0.0) == 2
-
-
 @pytest.mark.parametrize(("n", "discordant"), [(200, None), (200, 0.3), (1000, 0.1)])
 def test_the_minimum_detectable_effect_has_the_target_power(n: int, discordant: float | None) -> None:
     effect = minimum_detectable_effect(0.6, n, discordant)
@@ -368,21 +254,6 @@ def test_no_effect_is_detectable_if_the_largest_gain_is_too_small() -> None:
     assert minimum_detectable_effect(0.99, 50) is None
     assert minimum_detectable_effect(1.0, 50) is None
     assert minimum_detectable_effect(0.6, 100, 0.05) is None
-
-
-@pytest.mark.parametrize("n", [10, 4000])
-def test_a_share_of_discordant_items_that_needs_a_gain_has_a_minimum_detectable_effect(n: int) -> None:
-    # A baseline of 0.1 allows a discordant share of 0.8 only with a gain of at least 0.6, which 4,000 items detect.
-    effect = minimum_detectable_effect(0.1, n, 0.8)
-    assert effect is not None
-    assert power(0.1 + effect, 0.1, n, 0.8) == approx(0.8 if n == 10 else 1.0, abs=1e-6)
-    assert effect == approx(0.6) if n == 4000 else effect > 0.6
-
-
-def test_a_detectable_difference_exists_if_nearly_all_items_are_discordant() -> None:
-    found = mcnemar_detectable_difference(mcnemar([True] * 10, [False] * 9 + [True]))
-    assert isinstance(found, float)
-    assert power((1 + found) / 2, (1 - found) / 2, 10, 0.9) == approx(0.8, abs=1e-6)
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
@@ -412,16 +283,6 @@ def test_no_difference_is_detectable_only_if_the_largest_is_not_significant(n: i
         assert (once == "none", groups == "none") == (largest > alpha, largest > alpha)
 
 
-@pytest.mark.parametrize(("n", "wins", "losses"), [(60, 12, 12), (200, 30, 25), (25, 25, 0), (500, 2, 1), (25, 0, 0)])
-@pytest.mark.parametrize("alpha", [0.05, 0.05 / 255])
-def test_one_run_and_equal_runs_have_about_the_same_detectable_difference(
-    n: int, wins: int, losses: int, alpha: float
-) -> None:
-    once = mcnemar_detectable_difference(mcnemar(*pairs(n - wins - losses, wins, losses, 0)), alpha)
-    differences = [1.0] * wins + [-1.0] * losses + [0.0] * (n - wins - losses)
-    assert flips_detectable_difference([[value] for value in differences], alpha) == approx(once, abs=0.005)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -435,14 +296,6 @@ def test_one_run_and_equal_runs_have_about_the_same_detectable_difference(
 def test_invalid_arguments_of_power_are_refused(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         power(*arguments)
-
-
-@pytest.mark.parametrize("target", [0.05, 1.0])
-def test_targets_equal_to_alpha_or_1_are_refused(target: float) -> None:
-    with pytest.raises(ValueError, match="between alpha and 1"):
-        items_needed(0.6, 0.5, target=target)
-    with pytest.raises(ValueError, match="between alpha and 1"):
-        minimum_detectable_effect(0.6, 9, target=target)
 
 
 def test_200_items_cannot_separate_tool_mad_from_madke_on_fever() -> None:
@@ -462,15 +315,6 @@ def test_200_items_cannot_separate_tool_mad_from_madke_on_fever() -> None:
         "paired, most discordant": 43366,
     }
     assert min(design.detectable or 1 for design in found.designs) > 0.11
-
-
-def test_separation_uses_a_given_discordance() -> None:
-    found = separation(0.715, 0.66, 200, discordant=0.1)
-    assert found.separable
-    assert found.smallest_p == approx(2 / 2**11)  # 11 discordant items, all for one system
-    assert found.designs[-1].name == "paired, as given"
-    assert found.designs[-1].discordant == 0.1
-    assert separation(0.7, 0.7, 100).smallest_p == 1.0
 
 
 def test_the_error_names_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:

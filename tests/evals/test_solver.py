@@ -13,11 +13,12 @@ from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.scorer import match
 from moot.core.errors import UserError
-from moot.evals._benchmarks.catalogue import BENCHMARKS
-from moot.evals._benchmarks.gold import gold_and_found
 from moot.evals._runs import scorers
+from moot.evals._runs.logs import read_runs
+from moot.evals._runs.scorers import gold_and_found
 from moot.evals._runs.solver import debate, document_in
 from moot.evals._runs.tasks import benchmark_task
+from moot.nodes._texts.answers import ABSTENTION
 
 from tests.conftest import StartStub
 
@@ -97,6 +98,19 @@ def test_prompts_contain_the_inputs_of_a_sample_but_not_its_target(start_stub: S
     ] == [True] * 4 + [False]
 
 
+def test_that_the_evidence_does_not_tell_can_be_the_right_answer(start_stub: StartStub, tmp_path: Path) -> None:
+    """A reply that cannot be used is not such an answer."""
+    data, names = tmp_path / "faitheval.jsonl", ("Ark", "Bay", "Cay")
+    rows = [{"qid": name, "question": f"Who built {name}?", "context": "It is of oak."} for name in names]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    start_stub([{"match": "Cay", "reply": "{"}, says("Old Bram", "Ark"), says(ABSTENTION)])
+    log = evaluate(benchmark_task("faitheval_unanswerable", str(data)), tmp_path, solver=debate(GRAPH, **MODEL))
+    scores = {sample.id: sample.scores["exact_match"].value for sample in samples_of(log) if sample.scores}
+    assert scores == {"Ark": 0, "Bay": 1, "Cay": 0}
+    (run,) = read_runs([tmp_path / "logs"], lambda calls: 0.0)[0]
+    assert [one.scores["exact_match"] for one in run.observations] == [0, 1, 0]
+
+
 def test_a_failed_sample_is_missing_from_the_scores(start_stub: StartStub, tmp_path: Path) -> None:
     rules = [{"match": "Claim B", "status": 400}, says("SUPPORTS", "Claim A"), says("REFUTES")]
     start_stub(rules)
@@ -165,16 +179,6 @@ def test_a_grader_scores_free_text_answers(start_stub: StartStub, tmp_path: Path
     assert math.isnan(values[3])  # type: ignore[arg-type]
 
 
-def test_the_benchmark_determines_the_scorers(start_stub: StartStub, tmp_path: Path) -> None:
-    start_stub([says("The Beatles!", "band"), says("12")])
-    (tmp_path / "gsm8k.jsonl").write_text(json.dumps({"question": "How many?", "answer": "So many. #### 12.0"}))
-    number = evaluate(benchmark_task("gsm8k", str(tmp_path / "gsm8k.jsonl")), tmp_path, solver=debate(GRAPH, **MODEL))
-    assert figure(number, "numeric_match") == 1.0
-    (tmp_path / "nq.jsonl").write_text(json.dumps({"question": "Which band?", "answer": ["beatles", "Fab Four band"]}))
-    words = evaluate(benchmark_task("nq_open", str(tmp_path / "nq.jsonl")), tmp_path, solver=debate(GRAPH, **MODEL))
-    assert (figure(words, "exact_match"), figure(words, "token_f1")) == (1.0, 1.0)
-
-
 def test_a_cutoff_date_in_the_settings_overrides_the_date_of_a_sample(start_stub: StartStub, tmp_path: Path) -> None:
     start_stub()
     dataset = [Sample(input="A claim.", target="SUPPORTS", metadata={"moot": {"published_before": "2020-10-25"}})]
@@ -204,12 +208,6 @@ def test_gold_evidence_is_matched_by_page_document_address_or_text() -> None:
         assert not nothing[0] & nothing[1]
     assert gold_and_found({"questions": []}, [piece]) is None
     assert gold_and_found(None, [piece]) is None
-
-
-def test_every_measure_of_single_items_has_a_scorer() -> None:
-    measures = {name for benchmark in BENCHMARKS.values() for name in benchmark.metrics}
-    undefined_for_one = {"macro_f1", "balanced_accuracy"}
-    assert all(hasattr(scorers, name) for name in measures - undefined_for_one)
 
 
 def test_a_solver_with_an_unknown_setting_or_graph_is_refused() -> None:

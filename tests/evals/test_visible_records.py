@@ -102,36 +102,6 @@ def test_the_gold_letter_names_the_right_option(name: str) -> None:
 
 
 @needs_visible
-@pytest.mark.parametrize(
-    ("name", "item_id", "gold", "stratum"),
-    [
-        ("fever", "110040", ("SUPPORTS",), ""),
-        ("feverous", "28561", ("SUPPORTS",), "Other"),
-        ("averitec", "430", ("Supported",), "Event/Property Claim"),
-        ("hover", "8c86715e-2286-453f-b9dc-4d8603b71d69", ("SUPPORTED",), "2 hops"),
-        ("scifact", "967", ("SUPPORT",), ""),
-        ("scifact", "1279", ("NOT ENOUGH INFO",), ""),
-        ("scifact", "180", ("CONTRADICT",), ""),
-        ("check_covid", "5f6903d7e95347460249fbdd_0", ("REFUTE",), ""),
-        ("check_covid_binary", "5f6903d7e95347460249fbdd_0", ("REFUTE",), ""),
-        ("pubmedqa", "26708803", ("maybe",), ""),
-        ("medqa_4opt", "90", ("D",), "step1"),
-        ("medqa_5opt", "90", ("E",), "step1"),
-        ("medmcqa", "57749b9a-2d16-403c-b69f-bcab6b998f88", ("B",), "Dental"),
-        ("mmlu", "nutrition:203", ("A",), "nutrition"),
-        ("mmlu_med", "clinical_knowledge:243", ("C",), "clinical_knowledge"),
-        ("mmlu_pro", "3356", ("F",), "biology"),
-        ("arc_challenge", "MCAS_2015_5_19", ("B",), ""),
-        ("2wikimultihopqa", "500", ("Piccoli fuochi",), ""),
-        ("gsm8k", "564", ("240",), "4 steps"),
-    ],
-)
-def test_gold_and_stratum_of_chosen_items(name: str, item_id: str, gold: tuple[str, ...], stratum: str) -> None:
-    item = next(item for item in read_benchmark(name, VISIBLE).items if item.id == item_id)
-    assert (item.gold, item.stratum) == (gold, stratum)
-
-
-@needs_visible
 def test_gold_evidence_and_dates_of_the_visible_samples() -> None:
     items = {name: read_benchmark(name, VISIBLE).items for name in ("fever", "scifact", "averitec", "check_covid")}
     assert items["fever"][0].gold_evidence == {
@@ -148,20 +118,3 @@ def test_gold_evidence_and_dates_of_the_visible_samples() -> None:
             assert ("sets" in (item.gold_evidence or {})) == (item.gold != (open_label,))
     assert all(item.published_before and item.published_before.startswith("20") for item in items["averitec"])
     assert items["averitec"][0].published_before == "2020-09-01"
-
-
-@needs_visible
-def test_notes_report_irregular_records_of_the_visible_samples() -> None:
-    notes = {name: read_benchmark(name, VISIBLE).notes for name in QUESTION_FIELDS}
-    assert "66 of 200 records left out: the label NOTENOUGHINFO" in notes["check_covid_binary"][0]
-    covid = notes["check_covid"]
-    assert covid[0] == "62 questions with different answers: no system can give all of them"
-    assert covid[1].startswith("there is no corpus.json beside the records")
-    assert "98 questions with different answers: the right answer depends on the text" in notes["fever_symmetric"][1]
-    assert notes["mmlu"][0].startswith("1 of 200 records left out: a claim of more than 4,000 characters")
-    assert "3 accepted answers left out" in notes["triviaqa"][0]  # all three are symbols
-    assert "15 accepted answers left out" in notes["2wikimultihopqa"][0]  # nearly all are flag symbols
-    quoted = [item.claim for item in read_benchmark("triviaqa", VISIBLE).items if '""' in item.claim]
-    assert quoted == []
-    # The records have this answer as 43,500.
-    assert "43500" in {item.gold[0] for item in read_benchmark("gsm8k", VISIBLE).items}

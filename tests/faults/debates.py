@@ -30,7 +30,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "gated": {
         "agents": [{"name": name, "retriever": SHELF} for name in ("one", "two")],
         "query_formulation": False,
-        "when": "always",
+        "trigger": "always",
         "debate_settings": {"debaters": READERS, "max_rounds": 2, "query_formulation": True},
     },
 }

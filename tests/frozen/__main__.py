@@ -19,12 +19,12 @@ from moot.core.endpoint import close_clients
 import tests.conftest  # noqa: F401 (removes keys and addresses of real services from the environment)
 from tests.frozen import record
 from tests.frozen.running import frozen_runs
-from tests.frozen.runs import SYSTEMS
+from tests.frozen.runs import SYSTEMS, runs_of
 
 
 async def all_runs(systems: Sequence[str]) -> dict[str, record.Runs]:
     try:
-        return {system: await frozen_runs(system) for system in systems}
+        return {system: await frozen_runs(runs_of(system)) for system in systems}
     finally:
         await close_clients()
 

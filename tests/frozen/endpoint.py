@@ -214,6 +214,7 @@ class Endpoint:
         self.requests: list[dict[str, Any]] = []
         self.embedded: list[str] = []
         self.failing_sources = False
+        self.articles: dict[str, dict[str, Any]] = {}
         self.url = ""
         self._seen: Counter[str] = Counter()
         self._number = 0
@@ -351,13 +352,17 @@ class Endpoint:
         self.check_run(request)
         if self.failing_sources:
             return web.json_response({"error": "down"}, status=403)
+        if "pageids" in request.query:
+            return web.json_response({"query": {"pages": [self.articles[request.query["pageids"]]]}})
         draw, words = Draw(request.query["gsrsearch"]), request.query["gsrsearch"].split()
         pages = []
         for index in range(1, int(request.query["gsrlimit"]) + 1):
             title = f"{draw.pick(TOPICS)} {draw.integer(1, 9)}"
             text = f"{title} is told of in {draw.integer(1900, 2000)}, and of {draw.pick(words)} as well."
             url = f"https://wiki.example/{title.replace(' ', '_')}"
-            pages.append({"title": title, "index": index, "fullurl": url, "extract": text})
+            page = {"title": title, "index": index, "fullurl": url, "extract": text}
+            pages.append(page | {"pageid": len(self.articles), "lastrevid": 1000 + index})
+            self.articles[str(len(self.articles))] = pages[-1]
         return web.json_response({"batchcomplete": True, "query": {"pages": pages}})
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -16,7 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from tests.frozen.endpoint import Endpoint
-from tests.frozen.runs import Run, runs_of
+from tests.frozen.runs import Run
 
 FORMATTED = ("model", "messages", "response_format", "tools")
 TIMES = {"seconds", "started_at", "retrieved", "moot_version", "fetched", "waited"}
@@ -31,10 +31,10 @@ LEFT = re.compile(r"\b[\d,]+ tokens(?=, and | leaves|\.\")|(?<=leaves )[\d,]+ to
 """Tokens in warnings about ceilings: how many are left depends on the order of concurrent calls."""
 
 
-async def frozen_runs(system: str) -> dict[str, Any]:
-    """Run all debates of a system; the result has their traffic and documents by the names of the runs."""
+async def frozen_runs(runs: Iterable[Run]) -> dict[str, Any]:
+    """Run debates; the result has their traffic and documents by the names of the runs."""
     async with Endpoint() as endpoint:
-        return {run.name: await frozen_run(run, endpoint) for run in runs_of(system)}
+        return {run.name: await frozen_run(run, endpoint) for run in runs}
 
 
 async def frozen_run(run: Run, endpoint: Endpoint) -> dict[str, Any]:
@@ -123,7 +123,9 @@ def shape(value: Any) -> Any:
 def _request(body: Mapping[str, Any]) -> dict[str, Any]:
     """A request's body, with all parameters besides the prompt and the form of the reply in one field."""
     parts = {name: body[name] for name in FORMATTED if name in body}
-    return {**parts, "parameters": {key: value for key, value in body.items() if key not in FORMATTED}}
+    # Which of two parallel requests is the first to get the older name, depends on their order.
+    names = {"max_completion_tokens": "max_tokens"}
+    return {**parts, "parameters": {names.get(key, key): value for key, value in body.items() if key not in FORMATTED}}
 
 
 def canonical(value: Any) -> str:

@@ -84,18 +84,20 @@ THREE: dict[str, dict[str, Any]] = {
     "agents_persona": {"agents": [{**PERSONA, "seed": 3}, {"model": "openai:split-other"}, {}], "models": {}},
     "agents_dead": {"agents": [{"model": "openai:dead-one"}, {}, {}], "models": {}, "attempts": 1},
 }
+INDEPENDENT: dict[str, dict[str, Any]] = {"independent": {"conformity": "independent"}}
 ROUNDS: dict[str, dict[str, Any]] = {"rounds_1": {"max_rounds": 1}, "rounds_4": {"max_rounds": 4}}
 MORE_OF_TOOL_MAD: dict[str, dict[str, Any]] = {
     **ROUNDS,
     "debaters_3": readers(ENCYCLOPAEDIA, NEWS, None),
     "debaters_of_one_source": readers(NEWS, [NEWS, ENCYCLOPAEDIA]),
     "keep_evidence": {"keep_evidence": True},
+    "own_answer": {"own_answer": True, "query_reason": True},
     "no_query": {"query_formulation": False},
     "debater_dead": {"models": {"rag": "openai:dead-rag"}, "attempts": 1},
     "fallback": {**readers("wikipedia", ENCYCLOPAEDIA, fallback=[NEWS]), "attempts": 1},
     "wikipedia": readers("wikipedia", NEWS),
 }
-VOTES = System(agents(3), small={}, persons=("remark",), runs={**THREE, **ROUNDS})
+VOTES = System(agents(3), small={}, persons=("remark",), runs={**THREE, **ROUNDS, **INDEPENDENT})
 
 SYSTEMS: dict[str, System] = {
     "tool_mad": System(
@@ -110,6 +112,7 @@ SYSTEMS: dict[str, System] = {
             "preset_thorough": {"max_rounds": 5, "k": 5, "questions": 5, "verified_quotes": True},
             "all_rounds": {"scoring": "all_rounds"},
             "as_given": {"claim_form": "as_given"},
+            "as_question": {"claim_form": "question"},
             "thresholds": {"faithfulness_threshold": 0.5, "answer_relevance_threshold": 0.3},
             "thresholds_1": {
                 "faithfulness_threshold": 1,
@@ -140,6 +143,8 @@ SYSTEMS: dict[str, System] = {
             "debaters_4": {"debaters": 4, "models": {}},
             "persona": {"debaters": [PERSONA, {"seed": 5}]},
             "no_selection": {"selection": False},
+            "consistent": {"agreement": "consistent"},
+            "titles": {"web_titles": True, "sources": ["wikipedia", SHELF]},
             "sequential": {"sequential_talk": True},
             "paper": {"structured_output": "text", "k": 5, "web_titles": False, "temperature": 0.5},
             "no_titles": {"web_titles": False, "sources": ["wikipedia", SHELF]},
@@ -162,6 +167,7 @@ SYSTEMS: dict[str, System] = {
             "no_reflection": {"self_reflection": False},
             "one_judge": {"judges": 1, "models": {}},
             "five_judges": {"judges": 5, "models": {}},
+            "near_request": {"min_request_similarity": 0.2, "role_switch": False},
             "whole": {"exhibits": "whole", "role_switch": False},
             "admission": {"admitted_above": 0.7, "disputed_above": 0.4, "role_switch": False},
             "novelty": {"novelty_threshold": 0.6, "redundant_share": 0.3, "max_retrievals": 1},
@@ -187,7 +193,14 @@ SYSTEMS: dict[str, System] = {
     "standard_prompting": System(("agent-1",), runs={"demonstrations": {"demonstrations": 3}}),
     "chain_of_thought": System(("agent-1",), runs={"demonstrations": {"demonstrations": 3}}),
     "self_consistency": System(("agent-1",), runs={"demonstrations": {"demonstrations": 2}, "samples": {"samples": 9}}),
-    "rag": System(("agent-1",), POOL, {"sources": [SHELF]}, persons=("evidence",), retrieval=("none",)),
+    "rag": System(
+        ("agent-1",),
+        POOL,
+        {"sources": [SHELF]},
+        persons=("evidence",),
+        retrieval=("none",),
+        runs={"label_rules": {"label_rules": True}},
+    ),
     "react": System(
         ("agent-1",),
         POOL,
@@ -211,6 +224,7 @@ SYSTEMS: dict[str, System] = {
             **{f"pruning_{name}": {"pruning": name} for name in ("top-3", "bottom-3-removed", "median")},
             "prompted": {"similarity": "prompt", "max_rounds": 2},
             "no_recalibration": {"recalibration": None},
+            **INDEPENDENT,
             "min_agents": {
                 "agents": [{"model": "openai:dead-1"}, {}, {}],
                 "models": {},
@@ -226,13 +240,36 @@ SYSTEMS: dict[str, System] = {
         persons=("remark", "verdict"),
         runs={**ROUNDS, "persona": {"debaters": [PERSONA, {"seed": 5}]}},
     ),
-    "reconcile": System(agents(3), persons=("remark",), runs={**THREE, **ROUNDS, "majority": {"voting": "majority"}}),
+    "reconcile": System(
+        agents(3), persons=("remark",), runs={**THREE, **ROUNDS, **INDEPENDENT, "majority": {"voting": "majority"}}
+    ),
     "chat_eval": System((*agents(3), "summariser"), persons=("remark",), runs={**THREE, **ROUNDS}),
     "peer_review": System(agents(3), persons=("remark",), runs={**THREE, "rounds_2": {"rounds": 2}}),
     "group_debate": System(
         (*agents(5), "summariser"), persons=("remark",), runs={**THREE, **ROUNDS, "group_3": {"group_size": 3}}
     ),
     "neighbor_debate": System(agents(5), persons=("remark",), runs={**THREE, **ROUNDS}),
+    "free_mad": System(
+        agents(3),
+        persons=("remark",),
+        runs={**THREE, **ROUNDS, "weights": {"left_weight": 50, "taken_weight": 0, "kept_weight": 5}},
+    ),
+    "madam_rag": System(
+        (*agents(8), "aggregator"),
+        POOL,
+        {"sources": [SHELF]},
+        persons=("evidence", "remark"),
+        retrieval=("none",),
+        runs={**ROUNDS, "documents_1": {"max_documents": 1, "models": {}}},
+    ),
+    "debate_cv": System(
+        ("affirmative", "negative", "moderator"),
+        POOL,
+        {"sources": [SHELF]},
+        persons=("evidence", "remark", "verdict"),
+        retrieval=("none",),
+        runs={**ROUNDS, "no_sources": {"sources": []}, "persona": {"debaters": [PERSONA, {"seed": 5}]}},
+    ),
     "gated": System(
         ("reader-1", "reader-2", "reader-3", "rag", "search", "scorer", "judge"),
         gate(ENCYCLOPAEDIA, NEWS, [ENCYCLOPAEDIA, NEWS]),
@@ -241,13 +278,14 @@ SYSTEMS: dict[str, System] = {
         persons=("queries", "evidence"),
         retrieval=("none",),
         runs={
-            "never": {"when": "never"},
-            "always": {"when": "always"},
+            "never": {"trigger": "never"},
+            "always": {"trigger": "always"},
+            "self_critique": {"trigger": "self_critique", "min_verified": 0},
             "min_verified_0": {"min_verified": 0},
             "min_verified_8": {"min_verified": 8},
             "no_query": {"query_formulation": False},
             **{
-                f"debate_{name}": {"debate": name, "debate_settings": settings, "when": "always", "models": {}}
+                f"debate_{name}": {"debate": name, "debate_settings": settings, "trigger": "always", "models": {}}
                 for name, settings in {
                     "madke": POOL,
                     "standard_mad": POOL,
@@ -256,6 +294,9 @@ SYSTEMS: dict[str, System] = {
                     "reconcile": {},
                     "tit_for_tat": {},
                     "society_of_minds": {},
+                    "madam_rag": {**POOL, "max_rounds": 1},
+                    "debate_cv": {**POOL, "max_rounds": 1},
+                    "free_mad": {},
                 }.items()
             },
         },
@@ -269,6 +310,16 @@ SYSTEMS: dict[str, System] = {
         runs={"max_origins": {"max_origins": 2}},
     ),
 }
+SHARED_BY_ALL = {
+    *(f"task/{task}" for task in ("averitec", "hover", "pubmedqa", "number", "expression", *OTHER_TASKS)),
+    *(f"mood/{mood}" for mood in ("second", "cut", "filtered", "refuses", "wrapped", "busy", "down", "small")),
+    *("mood/agree_choice", "mood/split_short_answer", "text", "json_object", "text_second", "sampling"),
+    *("endpoints_sampling", "model_choice", "one_model", "calls_7", "given_short_answer", "context", "message"),
+    *("k_1", "datamarking", "shelf_no_limits", "shelf_short", "shelf_dates", "shelf_small", "robustness_calls"),
+}
+"""The runs whose course is decided by code that all systems share; the tests make them for `OF_EACH_KIND` alone."""
+OF_EACH_KIND = ("standard_prompting", "rag", "tool_mad", "society_of_minds")
+"""A system of each kind: one call, one call with sources, debaters with sources, agents without."""
 MOODS = ("agree", "split", "second", "unusable", "cut", "filtered", "refuses", "wrapped", "busy", "down", "small")
 WAITING_LONG = ("tool_mad", "proclaim", "cortex_debate", "gated")
 """Systems without the mood ``busy``, because they would wait for more than ten seconds."""
@@ -301,6 +352,11 @@ CHANGES: dict[str, Any] = {
     "verdict": lambda asked: {"question": "Is it hearsay?"},
 }
 """What a person replies at the first review of each moment in the runs ``person_changes``."""
+
+
+def runs_in_tests_of(name: str) -> list[Run]:
+    """The runs of a system that its test makes: all but those that show the same in the systems `OF_EACH_KIND`."""
+    return [run for run in runs_of(name) if name in OF_EACH_KIND or run.name not in SHARED_BY_ALL]
 
 
 def runs_of(name: str) -> Iterator[Run]:

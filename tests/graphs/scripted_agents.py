@@ -13,17 +13,6 @@ from tests.conftest import StubEndpoint
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 ANSWERS = {"S": "SUPPORTS", "R": "REFUTES", "N": "NOT ENOUGH INFO"}
 UNPARSED, DOWN = "-", "x"
-MARK = re.compile(r"\b([a-z]\d+r\d+)\.")
-N_AGENT_GRAPHS = (
-    "cortex_debate",
-    "multi_agent_voting",
-    "society_of_minds",
-    "reconcile",
-    "chat_eval",
-    "peer_review",
-    "group_debate",
-    "neighbor_debate",
-)
 
 Rule = dict[str, Any]
 
@@ -104,22 +93,6 @@ def prompts(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: 
     sent = [r["messages"] for r in stub.requests() if r["model"] == f"stub-{role}" and len(r["messages"]) == 2]
     texts = ["\n".join(m["content"] for m in messages) for messages in sent]
     return [text for text in texts if match in text and claim in text]
-
-
-def marks(prompt: str) -> str:
-    """The sorted marks of answers and summaries in a prompt, such as ``a2r3`` for agent 2's answer in round 3."""
-    return " ".join(sorted(MARK.findall(prompt)))
-
-
-def marks_by_prompt(stub: StubEndpoint, role: str, match: str = "your `answer`", claim: str = "") -> list[str]:
-    """The `marks` of each of these prompts (see `prompts`)."""
-    return [marks(prompt) for prompt in prompts(stub, role, match, claim)]
-
-
-def outline(document: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The result of a debate: status, answer, stop reason, rounds, number of calls, depth."""
-    result = [document[key] for key in ("status", "answer", "stop_reason", "rounds")]
-    return (*result, len(document["calls"]), document["depth"])
 
 
 def final_votes(document: Mapping[str, Any]) -> dict[str, str | None]:

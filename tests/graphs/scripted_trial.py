@@ -13,15 +13,13 @@ from __future__ import annotations
 import importlib
 import itertools
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from string import ascii_uppercase
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from moot.graphs.proclaim import ProclaimSettings, graph
-from moot.retrievers._evidence import evidence_id
 
 from tests.conftest import StubEndpoint
 from tests.graphs.scripted_agents import CLAIM, Rule, rule, warning_kinds
@@ -90,10 +88,6 @@ def names(pieces: Iterable[Mapping[str, Any]]) -> str:
     return " ".join(NAMES[piece["text"]] for piece in pieces)
 
 
-def id_of(name: str) -> str:
-    return evidence_id(f"shelf {name}", TEXTS[name])
-
-
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
@@ -110,16 +104,6 @@ def counsel(side: str, step: str, phase: str = "primary", times: int | None = No
 def default_argument(side: str, round: int, phase: str = "primary") -> str:
     """The text of a side's argument if no rule sets another."""
     return f"Said for the {side} by the {role_for(side, phase)}'s counsel, {round}."
-
-
-def in_round(round: int, phase: str = "primary") -> str:
-    """A pattern for prompts with the plaintiff's argument of this round. Rules of later rounds must come first."""
-    return re.escape(default_argument("plaintiff", round, phase))
-
-
-def latest_first(rules: Sequence[Rule]) -> list[Rule]:
-    """Reverse the rules of rounds 1, 2, ..., because a prompt also shows earlier rounds and would match their rules."""
-    return list(reversed(rules))
 
 
 def argues(
@@ -153,23 +137,6 @@ def searches(side: str, *queries: str, phase: str = "primary") -> list[Rule]:
         rules.append(rule("retrieval", f"\n{re.escape(gap)}", fields={"query": query}))
         rules.append(rule("court", f"<query>\n{re.escape(query)}\n", fields={"query": f"{query} exactly"}))
     return rules
-
-
-def criticises(*resolved: bool, phase: str = "primary", **more: Any) -> list[Rule]:
-    """Rules for the critic. Each round has one entry: whether the critic finds the debate resolved."""
-    return latest_first(
-        [rule("critic", in_round(r, phase), fields={"debate_resolved": d, **more}) for r, d in enumerate(resolved, 1)]
-    )
-
-
-def closes(*closed: bool, phase: str = "primary") -> list[Rule]:
-    """Rules for the court. Each round has one entry: whether the court closes the debate."""
-    return latest_first(
-        [
-            rule("court", f"{in_round(r, phase)}.*{STEPS['close']}", fields={"close": c, "reason": "As was heard."})
-            for r, c in enumerate(closed, 1)
-        ]
-    )
 
 
 def premise_rule(*given: str) -> Rule:
@@ -257,7 +224,7 @@ def default_rules() -> list[Rule]:
 async def trial(claim: str = CLAIM, given: Mapping[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
     """Run a trial with the settings of `trial_settings`. ``given`` is further input."""
     document: dict[str, Any] = await graph.ainvoke(
-        {"claim": claim, **(given or {})}, context=trial_settings(**settings)
+        cast(Any, {"claim": claim, **(given or {})}), context=trial_settings(**settings)
     )
     return document
 
@@ -306,43 +273,7 @@ def prompts(stub: StubEndpoint, role: str, step: str = "", side: str = "") -> li
 
 # --- several trials, and their stops ---------------------------------------------------------------------------------
 
-SEARCHING, ONE_SEARCHES, ARGUING = 13, 10, 7
-"""The number of calls in a round in which both sides, one side or no side searches.
-
-A search takes 3 calls. The other 7 are 2 arguments, 2 replies that request no expert, 2 reflections and 1 critique.
-"""
 S, N, I = "SUPPORTED", "NOT SUPPORTED", "INCONCLUSIVE"  # noqa: E741
-LOW_NOVELTY = ("#A #B #C8", "#A #B #D8", "#A #B #E8", "#A #B #F8")
-MORE_LOW_NOVELTY = ("#A #B #G8", "#A #B #H8", "#A #B #A8", "#A #B #B8")
-"""More queries like those of `LOW_NOVELTY`: each has three results, with a mean novelty of 0.0667.
-
-Two of the three results are redundant. These are too few to end the search.
-"""
-YES, NO = [True] * 5, [False] * 5
-NAME_OF = {id_of(name): name for name in TEXTS}
-
-
-def side_by_side(scripts: Iterable[Sequence[Rule]]) -> list[Rule]:
-    """Rules for several trials on one endpoint. The names of each trial's models end in ``@`` and its number."""
-    return [
-        {**r, "model": f"{r.get('model', '').removesuffix('$')}@{number}$"}
-        for number, rules in enumerate(scripts)
-        for r in rules
-    ]
-
-
-async def trial_of(number: int, **settings: Any) -> dict[str, Any]:
-    """Run the trial with that number (see `side_by_side`)."""
-    known = ProclaimSettings.model_validate({k: v for k, v in settings.items() if k == "judges"})
-    return await trial(models={role: f"openai:stub-{role}@{number}" for role in known.roles()}, **settings)
-
-
-def calls_by_round(document: Mapping[str, Any], phase: str = "primary") -> list[int]:
-    """The number of calls in each round of a debate, except calls that ask the court whether to close the debate."""
-    count = Counter(call["round"] for call in document["calls"] if call["phase"] == phase)
-    count.subtract(number for _, number in turns(document, "close", phase))
-    assert sorted(count) == list(range(1, len(count) + 1))
-    return [count[number] for number in sorted(count)]
 
 
 def roles(document: Mapping[str, Any]) -> set[str]:
@@ -350,38 +281,14 @@ def roles(document: Mapping[str, Any]) -> set[str]:
     return {call["role"] for call in document["calls"]}
 
 
-def stop_of(document: Mapping[str, Any], phase: str = "primary") -> tuple[str, int]:
-    """A debate's stop reason, and its number of rounds."""
-    entry = debate_entry(document, phase)
-    return entry["stop_reason"], entry["rounds"]
-
-
-def received_chat_calls(stub: StubEndpoint) -> int:
-    """The number of chat calls that the endpoint received."""
-    return sum(call["kind"] == "chat" for call in stub.calls())
-
-
 def piece(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The exhibit of this name in a result."""
     return next(p for p in document["evidence"] if NAMES[p["text"]] == name)
 
 
-def roles_sharing_model(document: Mapping[str, Any]) -> set[str]:
-    """The roles that the warning ``shared_model`` names; an empty set if there is no such warning."""
-    details = [warning["detail"] for warning in document["warnings"] if warning["kind"] == "shared_model"]
-    assert len(details) < 2
-    return {name for detail in details for name in detail.partition(":")[0].split(", ")}
-
-
-def exhibits_in(prompt: str) -> list[str]:
-    """The names of the exhibits in a prompt, in order. The prompt shows their texts or only their titles."""
-    found = re.findall(r'<evidence id="(ev-[0-9a-f]+)"|^(ev-[0-9a-f]+): ', prompt, re.M)
-    return [NAME_OF[name or listed] for name, listed in found]
-
-
-def both_reflect(plaintiff: Sequence[float], defense: Sequence[float], phase: str = "primary") -> list[Rule]:
-    """Rules for both sides' scores of themselves, one entry per round (see `reflects`)."""
-    return [*reflects("plaintiff", *plaintiff, phase=phase), *reflects("defense", *defense, phase=phase)]
-
-
 ONE_ROUND: dict[str, Any] = {"max_rounds": 1, "role_switch": False}
+
+
+def find_turns(document: Mapping[str, Any], **fields: Any) -> list[dict[str, Any]]:
+    """The turns whose fields have these values."""
+    return [turn for turn in document["turns"] if fields.items() <= turn.items()]

@@ -10,14 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from moot.graphs.tool_mad import ToolMadSettings, graph
 from moot.nodes._texts.answers import read_answer, same_answer
 from moot.nodes._texts.task import make_task
 
-from tests.conftest import SHARED, StartStub, says
+from tests.conftest import SHARED
 
 VISIBLE = SHARED / "data" / "visible"
-DEBATED_RECORDS = 5
 
 pytestmark = pytest.mark.skipif(
     not VISIBLE.exists(), reason="the benchmark samples are not part of the project (../shared/data)"
@@ -59,22 +57,3 @@ def test_every_gold_answer_is_parsed_without_a_change_of_meaning(name: str) -> N
         assert read is not None, gold
         expected = gold.rpartition("#### ")[2] if name == "gsm8k" else gold
         assert read == expected or same_answer(task, read, read_answer(task, expected) or ""), (gold, read)
-
-
-@pytest.mark.parametrize("name", BENCHMARKS)
-async def test_the_gold_answer_of_both_debaters_becomes_the_verdict(start_stub: StartStub, name: str) -> None:
-    for record, gold in list(records(name))[:DEBATED_RECORDS]:
-        stub = start_stub([says("debater", gold), {"model": "stub-equivalence", "fields": {"same": True}}])
-        settings = ToolMadSettings.model_validate(
-            {
-                "model": "openai:stub-debater",
-                "models": {"equivalence": "openai:stub-equivalence"},
-                "scoring": "consensus_only",
-                "debaters": [{"name": "one", "retriever": "bm25:demo-news"}, {"name": "two"}],
-            }
-        )
-        document = await graph.ainvoke(record, context=settings)
-        assert (document["status"], document["stop_reason"]) == ("done", "consensus"), document["error"]
-        assert same_answer(document["task"], document["answer"], read_answer(document["task"], gold) or "")
-        subject = "claim" if name in ("fever", "averitec") else "question"
-        assert all(f"<{subject}>" in prompt for prompt in stub.prompts())

@@ -40,10 +40,20 @@ DISAGREEING = [
     answer_rule(".*", "R", confidence=0.5),
     {"fields": {"citations": [], "agree": False, "preferred": None}},
 ]
-IDLE_EVERYWHERE = {"source_summariser", "equivalence", "pool"}
-"""Roles that are called only for some sources and tasks, but not in these tests."""
-IDLE_IN = {"tool_mad_consistency": {*IDLE_EVERYWHERE, "scorer"}, "cortex_debate": {*IDLE_EVERYWHERE, "similarity"}}
-"""All roles without calls in these tests, for systems with more such roles than `IDLE_EVERYWHERE`."""
+SEARCHING: dict[str, Any] = {
+    "plan": True,
+    "debaters": [{"name": name, "retriever": "bm25:demo-news"} for name in ("rag", "search")],
+}
+PLANNING: dict[str, dict[str, Any]] = {
+    "tool_mad": SEARCHING,
+    "tool_mad_consistency": SEARCHING,
+    **{name: {"plan": True, "sources": ["bm25:demo-news"]} for name in ("madke", "standard_mad", "react")},
+}
+"""Settings with which a planner is called, for systems that may plan their search."""
+IDLE_EVERYWHERE = {"source_summariser", "equivalence", "pool", "scorer", "reviewer"}
+"""Roles that are called only for some sources, tasks and settings, but not in these tests."""
+IDLE_IN = {"tool_mad": IDLE_EVERYWHERE - {"scorer"}, "cortex_debate": {*IDLE_EVERYWHERE, "similarity"}}
+"""All roles without calls in these tests, for systems with other such roles than `IDLE_EVERYWHERE`."""
 AMPLE_BUDGET = 10_000_000
 CHEAP: Price = {"input": 1.0, "output": 4.0}
 
@@ -67,6 +77,7 @@ async def test_max_cost_refuses_a_model_without_a_price_before_any_call(
     write_prices(tmp_path, monkeypatch, {"openai:priced"})
     for role in system.settings().roles() - IDLE_IN.get(name, IDLE_EVERYWHERE):
         given = {**GRAPHS.get(name, {}), "model": "openai:priced", "models": {role: "openai:unpriced"}}
+        given |= PLANNING[name] if role == "planner" else {}
         settings = checked_settings(system.settings, {**given, "max_cost": 1})
         document = await system.graph.ainvoke({"claim": CLAIM}, context=settings)
         assert (document["status"], document["error"]["kind"]) == ("failed", "invalid_setting"), role

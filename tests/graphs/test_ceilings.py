@@ -31,10 +31,10 @@ from tests.benchmarks.ceilings import CLAIM, GIVEN, LEAST, eight_debaters, run_d
 from tests.conftest import StubEndpoint, running_stub
 
 
-@pytest.fixture(params=[4, 2.5], ids=["4 bytes", "2.5 bytes"])
-def stub(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubEndpoint]:
-    """An endpoint that counts a token for every 4 or 2.5 bytes of a prompt; moot estimates 3 bytes per token."""
-    with scripted(tmp_path / "stub", request.param) as running:
+@pytest.fixture
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StubEndpoint]:
+    """An endpoint that counts a token for every 2.5 bytes of a prompt, where moot estimates 3 bytes per token."""
+    with scripted(tmp_path / "stub", 2.5) as running:
         monkeypatch.setenv("OPENAI_BASE_URL", running.url)
         yield running
 
@@ -54,7 +54,7 @@ def tokens_spent(document: dict[str, Any]) -> int:
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 async def test_every_system_stays_within_a_ceiling_of_tokens_or_calls(stub: StubEndpoint, name: str) -> None:
     least = LEAST.get(name, 1_700)
-    for budget in (least, 3 * least, 10 * least):
+    for budget in (least, 3 * least):
         document = await run_debate(name, [], budget=budget)
         assert document["error"] is None
         assert document["answer"] is not None or document["metrics"].get("abstained")
@@ -68,19 +68,6 @@ async def test_every_system_stays_within_a_ceiling_of_tokens_or_calls(stub: Stub
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-async def test_debates_with_many_texts_or_debaters_stay_within_a_ceiling(stub: StubEndpoint, name: str) -> None:
-    budget = max(2_000, LEAST.get(name, 0))
-    document = await run_debate(name, GIVEN, budget=budget)
-    assert (document["status"], document["error"]) == ("done", None)
-    assert 0 < tokens_spent(document) <= 1.05 * budget
-    if more := eight_debaters(name):
-        document = await run_debate(name, [], **more, budget=20_000)
-        assert (document["status"], document["error"]) == ("done", None)
-        # The lower bound is low, because some systems ask each debater only once.
-        assert 3_000 < tokens_spent(document) <= 1.05 * 20_000
-
-
-@pytest.mark.parametrize("name", DESCRIPTIONS)
 async def test_a_budget_below_the_cost_of_a_decision_is_refused_before_the_first_call(
     plain: StubEndpoint, name: str
 ) -> None:
@@ -89,17 +76,6 @@ async def test_a_budget_below_the_cost_of_a_decision_is_refused_before_the_first
     assert document["error"]["detail"].startswith("`budget` allows 600 tokens, but the smallest decision (")
     assert document["error"]["detail"].endswith("Raise `budget`.")
     assert plain.requests() == []
-
-
-async def test_a_trial_that_reaches_its_ceiling_is_decided_by_all_three_judges(stub: StubEndpoint) -> None:
-    document = await run_debate("proclaim", [], budget=20_000)
-    assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
-    assert tokens_spent(document) <= 21_000
-    assert [turn["step"] for turn in document["turns"] if turn["phase"] == "panel"].count("judge") == 3
-    (warning,) = [w for w in document["warnings"] if w["kind"] == "budget_exhausted"]
-    assert "Not called: " in warning["detail"]
-    assert "Begun" not in warning["detail"]
-    assert "judge" not in warning["detail"]
 
 
 async def test_many_isolated_readers_stay_within_one_ceiling(stub: StubEndpoint) -> None:
@@ -139,17 +115,6 @@ async def test_a_ceiling_of_calls_leaves_a_call_for_the_judge(plain: StubEndpoin
         assert len(document["calls"]) <= most
         assert document["calls"][-1]["role"] == "judge"
     assert len(document["calls"]) == 20
-
-
-async def test_a_sample_that_is_not_drawn_has_a_vote_without_an_answer(plain: StubEndpoint) -> None:
-    document = await run_debate("self_consistency", [], max_calls=3)
-    assert [vote["group"] is None for vote in document["votes"]] == [False] * 3 + [True] * 2
-    assert len(document["calls"]) == 3
-
-
-async def test_an_agent_that_is_not_asked_again_keeps_its_vote(plain: StubEndpoint) -> None:
-    document = await run_debate("society_of_minds", [], max_calls=5)
-    assert all(vote["group"] is not None for vote in document["votes"])
 
 
 async def test_debates_stay_within_a_ceiling_of_usd(
@@ -214,7 +179,6 @@ async def wait_forever(*arguments: Any, **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("name", "opener", "settings"),
     [
-        ("tool_mad_consistency", "_steps.consistency.open_cross_encoder", {"query_formulation": False}),
         ("cortex_debate", "_cortex.weigh.open_cross_encoder", {"similarity": "cross_encoder"}),
         ("madke", "_runtime.node.open_encoder", {"sources": ["bm25:demo-news"], "max_evidence_tokens": 50}),
     ],
@@ -261,12 +225,6 @@ async def test_max_seconds_does_not_include_the_time_for_loading_models(
 
 async def test_if_no_judge_can_be_called_the_error_reports_a_ceiling(plain: StubEndpoint) -> None:
     document = await run_debate("proclaim", [], max_seconds=1e-6)
-    assert (document["answer"], document["error"]["kind"]) == (None, "budget_exhausted")
-    assert "A ceiling was reached" in document["error"]["detail"]
-
-
-async def test_if_no_agent_can_be_called_the_error_reports_a_ceiling(plain: StubEndpoint) -> None:
-    document = await run_debate("standard_prompting", [], max_seconds=1e-6)
     assert (document["answer"], document["error"]["kind"]) == (None, "budget_exhausted")
     assert "A ceiling was reached" in document["error"]["detail"]
 
@@ -345,15 +303,6 @@ async def test_a_resumed_debate_counts_earlier_spending_but_no_waiting_time(
     assert document["seconds"] > 1000 > document["usage"]["ceilings"]["max_seconds"]["spent"]
     assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
     assert tokens_spent(document) <= 9_000
-
-
-async def test_by_default_the_length_of_replies_is_limited_only_under_a_budget(plain: StubEndpoint) -> None:
-    system = load_graph("tool_mad")
-    assert system.settings().max_tokens is None
-    await run_debate("tool_mad", [], budget=20_000)
-    assert {request.get("max_tokens") for request in plain.requests()} == {512}
-    await run_debate("standard_prompting", [])
-    assert plain.requests()[-1].get("max_tokens") is None
 
 
 # --- `Budget` without a debate ----------------------------------------------------------------------------------------

@@ -144,17 +144,6 @@ async def test_after_one_refusal_by_any_kind_of_server_the_next_prompt_fits(star
     assert chat_statuses(stub) == [400, 200]
 
 
-async def test_an_unknown_or_large_context_changes_no_prompt(start_stub: StartStub) -> None:
-    first = start_stub(RULES)
-    await debate("tool_mad")
-    second = start_stub(RULES)
-    await debate("tool_mad", context_tokens=1_000_000)
-    assert sorted(map(json.dumps, (p["messages"] for p in first.requests()))) == sorted(
-        map(json.dumps, (p["messages"] for p in second.requests()))
-    )
-    assert not any("(Left out here" in prompt for prompt in second.prompts())
-
-
 async def test_a_citation_of_left_out_evidence_is_marked_as_fabricated(start_stub: StartStub) -> None:
     cites = [{"evidence_id": LEFT_OUT, "quote": "Letter 9 says in line 2 that the bells rang at noon."}]
     start_stub([{"fields": {"answer": "SUPPORTS", "rationale": "So it is.", "citations": [*cites, *QUOTE]}}])

@@ -64,12 +64,6 @@ async def test_similarities_come_from_the_cross_encoder_in_the_settings(
     assert all(call["kind"] == "chat" for call in stub.calls())  # no text is embedded
 
 
-async def test_a_debate_fails_if_its_cross_encoder_cannot_be_loaded(start_stub: StartStub) -> None:
-    start_stub(script("SRN", "SSS", first=0))
-    document = await debate("cortex_debate", agents=3, similarity="cross_encoder", cross_encoder="no-such/encoder")
-    assert (document["status"], document["error"]["kind"]) == ("failed", "unknown_encoder")
-
-
 async def test_with_similarity_by_prompt_a_model_scores_pairs_of_outputs(start_stub: StartStub) -> None:
     """A pair without a score causes a warning."""
     rules = [rule("similarity", r"a1r0\..*a2r0\.", fields={"score": 0.9})]
@@ -82,9 +76,3 @@ async def test_with_similarity_by_prompt_a_model_scores_pairs_of_outputs(start_s
     assert "similarity_missing" in {warned["kind"] for warned in document["warnings"]}
     assert document["usage"]["by_role"]["similarity"]["calls"] == 4  # three pairs, and one repeated request
     assert all(call["kind"] == "chat" for call in stub.calls())
-
-
-async def test_outputs_are_not_compared_if_no_weight_depends_on_their_similarity(start_stub: StartStub) -> None:
-    stub = start_stub(script("SRN", "SSS", first=0))
-    await debate("cortex_debate", agents=3, max_rounds=1, similarity="prompt", evaluation="self")
-    assert not stub.prompts("similarity")

@@ -102,20 +102,6 @@ async def test_a_resumed_debate_counts_the_reservation_of_an_unanswered_call(
     assert spent == tokens_of(second["calls"]) + sum(cut["reserved"].values())
 
 
-async def test_a_replay_reports_unanswered_calls_like_the_recorded_debate(
-    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
-    start_stub([HANGS])
-    limits = {"budget": 20_000, "max_seconds": 4}
-    with store_use(StoreUse("record")):
-        made = await run_debate("society_of_minds", [], agents=AGENTS, max_rounds=1, **limits)
-    with store_use(StoreUse("replay", id=made["id"])):
-        replayed = await run_debate("society_of_minds", [], agents=AGENTS, max_rounds=1, **limits)
-    assert budget_warning(replayed) == budget_warning(made)
-    assert replayed["usage"]["ceilings"]["budget"] == made["usage"]["ceilings"]["budget"]
-
-
 async def test_a_second_request_that_a_ceiling_refuses_is_reported_as_not_called(
     start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,9 @@ The tests cover when the debate runs, which evidence it gets, and the costs of b
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -13,9 +15,8 @@ from moot.core.errors import UserError
 from moot.evals._runs.identity import code_version, parts_of
 from moot.graphs import load_graph
 from moot.nodes._runtime.settings import checked_settings
-from moot.nodes._steps.gate import inner_input, verified_origins
+from moot.nodes._steps.gate import verified_origins
 from moot.nodes._texts.given import check_given
-from moot.nodes._texts.task import make_task
 from moot.transcript import Live, round_sections
 
 from tests.conftest import CLAIM, StartStub
@@ -27,7 +28,6 @@ TOOL_MAD_SETTINGS = {"debaters": DEBATERS, "scoring": "consensus_only", "max_rou
 LETTER = {"id": "letter-1", "text": "The platypus lays one to three eggs.", "url": "https://a.org/1"}
 NOTE = {"id": "note-2", "text": "A note says that monotremes hatch from eggs.", "url": "https://b.org/2"}
 CITES = {"citations": [{"evidence_id": "letter-1", "quote": "The platypus lays one to three eggs"}]}
-CITES_NOTE = {"citations": [{"evidence_id": "note-2", "quote": "monotremes hatch from eggs"}]}
 
 
 def says(role: str, answer: str, **fields: Any) -> dict[str, Any]:
@@ -55,12 +55,6 @@ async def debate(given: list[dict[str, str]] | None = None, **settings: Any) -> 
     return document
 
 
-def transcript_of(document: dict[str, Any]) -> str:
-    return "\n".join(
-        f"{section.heading}\n" + "\n".join(line.text for line in section.lines) for section in round_sections(document)
-    )
-
-
 # --- the gate ---------------------------------------------------------------------------------------------------------
 
 
@@ -73,26 +67,6 @@ async def test_the_log_has_one_start_and_one_end_for_the_whole_debate(
     assert document["metrics"]["gate"]["passed"] is False
     logged = [(record.getMessage(), record.__dict__["graph"]) for record in caplog.records]
     assert logged == [("debate begun", "gated"), ("debate ended", "gated")]
-
-
-async def test_no_debate_follows_if_readers_agree_and_a_quote_is_verified(start_stub: StartStub) -> None:
-    start_stub([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS")])
-    document = await debate()
-    assert (document["answer"], document["stop_reason"], document["rounds"]) == ("SUPPORTS", "consensus", 0)
-    assert [call["role"] for call in document["calls"]] == ["one", "two"]
-    assert document["metrics"]["gate"] == {
-        "answers": {"one": "SUPPORTS", "two": "SUPPORTS"},
-        "agreed": "SUPPORTS",
-        "origins": ["a.org"],
-        "passed": True,
-        "spent": {"calls": 2, "tokens": document["usage"]["prompt_tokens"] + document["usage"]["completion_tokens"]},
-        "debate": None,
-    }
-    assert (document["confidence"], document["confidence_from"]) == (1.0, "2 of 2 answers")
-    assert {turn["phase"] for turn in document["turns"]} == {"gate"}
-    assert document["metrics"]["verdict_citations"]["verified"] == 1
-    assert "First answers" in transcript_of(document)
-    assert "The gate ends the debate" in transcript_of(document)
 
 
 async def test_equal_readers_at_temperature_0_cause_a_warning(start_stub: StartStub) -> None:
@@ -112,81 +86,122 @@ async def test_equal_readers_at_temperature_0_cause_a_warning(start_stub: StartS
     assert await named_in_warnings(0) == []  # each reader has its own source
 
 
+def attacked(role: str, answer: str | None, **reply: Any) -> dict[str, Any]:
+    """A rule for the answer of an agent that attacks its own."""
+    fields = {} if answer is None else {"fields": {"answer": answer, "citations": []}}
+    return {"model": f"stub-{role}$", "match": "Attack your own answer", **fields, **reply}
+
+
+async def test_answers_that_withstand_an_attack_by_their_own_agents_end_it(start_stub: StartStub) -> None:
+    agree = [says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS", **CITES)]
+    stub = start_stub([attacked("one", "SUPPORTS"), attacked("two", "SUPPORTS"), *agree])
+    document = await debate(trigger="self_critique")
+    gate = document["metrics"]["gate"]
+    assert (document["answer"], document["stop_reason"], len(document["calls"])) == ("SUPPORTS", "consensus", 4)
+    assert (gate["passed"], gate["fired"], gate["debate"], gate["spent"]["calls"]) == (True, None, None, 4)
+    assert gate["critique"] == {"answers": {"one": "SUPPORTS", "two": "SUPPORTS"}, "changed": []}
+    [prompt] = [p for p in stub.prompts() if "Attack your own answer" in p and "two" in p]
+    assert all(text in prompt for text in (LETTER["text"], "What you answered last:", "Answer: SUPPORTS"))
+    assert [record["reason"] for record in document["round_log"]] == ["first_answers", "unchanged"]
+
+
+@pytest.mark.parametrize("second", [attacked("two", "REFUTES"), attacked("two", None, reply="Hm.")])
+async def test_a_debate_follows_if_an_agent_gives_its_answer_up(start_stub: StartStub, second: dict[str, Any]) -> None:
+    """An unusable reply withstands nothing."""
+    agree = [says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS", **CITES)]
+    debaters = [says("rag", "REFUTES"), says("search", "REFUTES")]
+    start_stub([attacked("one", "SUPPORTS"), second, *agree, *debaters])
+    document = await debate(trigger="self_critique")
+    gate = document["metrics"]["gate"]
+    assert (gate["passed"], gate["fired"], gate["critique"]["changed"]) == (False, "self_critique", ["two"])
+    assert (gate["debate"]["graph"], document["answer"]) == ("tool_mad", "REFUTES")
+    assert gate["spent"]["calls"] + gate["debate"]["calls"] == len(document["calls"])
+    # Without this trigger, the same answers end it.
+    assert (await debate())["metrics"]["gate"]["fired"] is None
+
+
+async def test_the_gate_says_what_let_the_debate_follow(start_stub: StartStub) -> None:
+    debaters = [says("rag", "REFUTES"), says("search", "REFUTES")]
+    start_stub([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS"), *debaters])
+    for settings, fired, answer in (
+        ({}, None, "SUPPORTS"),
+        ({"min_verified": 2}, "unverified", "REFUTES"),
+        ({"trigger": "always"}, "always", "REFUTES"),
+        ({"trigger": "never", "min_verified": 2}, "unverified", "SUPPORTS"),
+        ({"trigger": "self_critique", "min_verified": 2}, "unverified", "REFUTES"),  # nobody is asked to attack
+    ):
+        document = await debate(**settings)
+        assert (document["metrics"]["gate"]["fired"], document["answer"]) == (fired, answer), settings
+        assert "critique" not in document["metrics"]["gate"]
+
+
+def assesses(*bears: str) -> dict[str, Any]:
+    """A rule for the scorer: what each quote of an answer does for it."""
+    quotes = [{"index": index, "bears": one} for index, one in enumerate(bears)]
+    return {"model": "stub-scorer$", "reply": json.dumps({"statements": [], "quotes": quotes})}
+
+
 @pytest.mark.parametrize(
-    ("rules", "least", "reason"),
+    ("scorer", "fired", "warrants"),
     [
-        ([says("one", "SUPPORTS", **CITES), says("two", "REFUTES")], 1, "disputed"),
-        ([says("one", "SUPPORTS"), says("two", "SUPPORTS")], 1, "unverified"),
-        ([says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS", **CITES)], 2, "unverified"),  # both quote a.org
-        ([says("one", "SUPPORTS", **CITES), {"model": "stub-two$", "reply": "It depends."}], 1, "disputed"),
+        (assesses("entails"), None, {"entails": 1}),
+        (assesses("neither"), "unwarranted", {"neither": 1}),
+        ({"model": "stub-scorer$", "reply": "Hm."}, "unwarranted", {"unknown": 1}),
     ],
 )
-async def test_if_the_gate_is_not_passed_the_debate_uses_all_evidence_of_the_gate(
-    start_stub: StartStub, rules: list[dict[str, Any]], least: int, reason: str
+async def test_a_debate_follows_if_no_quote_bears_the_common_answer_out(
+    start_stub: StartStub, scorer: dict[str, Any], fired: str | None, warrants: dict[str, int]
 ) -> None:
-    stub = start_stub([*rules, says("rag", "REFUTES", **CITES_NOTE), says("search", "REFUTES")])
-    document = await debate(min_verified=least)
-    assert (document["status"], document["answer"], document["stop_reason"]) == ("done", "REFUTES", "consensus")
-    assert [(r["phase"], r["round"], r["reason"]) for r in document["round_log"]] == [
-        ("gate", 0, reason),
-        ("primary", 1, "agreed"),
-    ]
-    found = {piece["id"] for piece in document["evidence"]}
-    assert len(found) > 2
-    # The debaters do not search in the first round. So their prompts show what the gate found.
-    for role in ("rag", "search"):
-        (prompt,) = stub.prompts(f"stub-{role}")
-        assert all(id in prompt for id in found)
-    assert {r["agent"] for piece in document["evidence"] for r in piece["retrievals"]} == {"given", "one", "two"}
+    debaters = [says("rag", "REFUTES"), says("search", "REFUTES")]
+    start_stub([scorer, says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS"), *debaters])
+    document = await debate(trigger="unwarranted")
     gate = document["metrics"]["gate"]
-    assert (gate["passed"], gate["debate"]["graph"], gate["debate"]["calls"]) == (False, "tool_mad", 2)
-    assert gate["spent"]["calls"] + gate["debate"]["calls"] == len(document["calls"])
-    assert (document["graph"], document["rounds"]) == ("gated", 1)
-    assert document["metrics"]["verdict_citations"]["verified"] == 1
-    why = "the answers differ" if reason == "disputed" else "all agents gave the same answer"
-    assert f"The gate leaves the claim open: {why}" in transcript_of(document)
+    assert (gate["fired"], gate["warrants"], gate["passed"]) == (fired, warrants, fired is None)
+    assert document["answer"] == ("REFUTES" if fired else "SUPPORTS")
+    # Only the answer with a quote is assessed, and an unusable reply is asked for once more.
+    asked = [call["node"] for call in document["calls"] if call["role"] == "scorer"]
+    assert asked == ["assess_answers"] * (2 if "unknown" in warrants else 1)
+    assert document["round_log"][0]["reason"] == ("unwarranted" if fired else "agreed")
 
 
-@pytest.mark.parametrize("name", ["rag", "gate"])
-async def test_debaters_search_from_the_second_round_on(start_stub: StartStub, name: str) -> None:
-    two = [says(name, "SUPPORTS"), says("search", "REFUTES")]
-    start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), *two, says("judge", "NOT ENOUGH INFO")])
-    document = await debate(debate_settings={"debaters": [{**DEBATERS[0], "name": name}, DEBATERS[1]]})
-    assert (document["answer"], document["stop_reason"], document["rounds"]) == ("NOT ENOUGH INFO", "max_rounds", 2)
-    searched = [(t["round"], t["agent"]) for t in document["turns"] if t["phase"] == "primary" and t.get("retrieval")]
-    assert searched == [(2, name), (2, "search")]
-    found = {r["agent"] for piece in document["evidence"] for r in piece["retrievals"] if r["round"] == 2}
-    assert found == {name, "search"}
-    assert document["confidence_from"] == "0 of 6 answers in 3 rounds"
+async def test_an_open_answer_needs_no_quote_that_bears_it_out(start_stub: StartStub) -> None:
+    start_stub([assesses("neither"), says("one", "NOT ENOUGH INFO", **CITES), says("two", "NOT ENOUGH INFO")])
+    document = await debate(trigger="unwarranted")
+    assert (document["metrics"]["gate"]["fired"], document["answer"]) == (None, "NOT ENOUGH INFO")
 
 
-async def test_the_setting_named_when_forces_or_forbids_the_debate(start_stub: StartStub) -> None:
-    rules = [says("one", "SUPPORTS", **CITES), says("rag", "REFUTES"), says("search", "REFUTES")]
-    start_stub([*rules, says("two", "SUPPORTS")])
-    always = await debate(when="always")
-    assert (always["answer"], always["metrics"]["gate"]["passed"], len(always["calls"])) == ("REFUTES", True, 4)
-    start_stub([*rules, says("two", "REFUTES")])
-    never = await debate(when="never")
-    assert (never["answer"], never["stop_reason"], len(never["calls"])) == ("SUPPORTS", "single_pass", 2)
-    assert never["confidence_from"] == "1 of 2 votes"
-    assert never["dissent"]["votes"] == [{"answer": "SUPPORTS", "votes": 1}, {"answer": "REFUTES", "votes": 1}]
-    [minority] = never["dissent"]["minority"]
-    assert (minority["answer"], [one["agent"] for one in minority["by"]]) == ("REFUTES", ["two"])
+OPEN = "NOT ENOUGH INFO"
 
 
-@pytest.mark.parametrize("name", ["standard_mad", "society_of_minds", "cortex_debate", "proclaim"])
-async def test_systems_other_than_tool_mad_can_debate_behind_the_gate(start_stub: StartStub, name: str) -> None:
-    stub = start_stub([says("one", "SUPPORTS"), says("two", "REFUTES"), {"fields": {"relevance": 1, "credibility": 1}}])
-    settings: dict[str, Any] = {
-        "proclaim": {"max_rounds": 2, "sources": ["bm25:demo-news"], "seed_k": 2, "max_premises": 2}
-    }
-    document = await debate(debate=name, debate_settings=settings.get(name, {}), embedder="openai:stub-embedding")
-    assert (document["status"], document["error"], document["graph"]) == ("done", None, "gated")
-    assert document["metrics"]["gate"]["debate"]["graph"] == name
-    assert document["usage"]["calls"] == sum(call["kind"] == "chat" for call in stub.calls())
-    assert "First answers" in transcript_of(document)
-    asked = [p for p in stub.prompts() if "your `answer`" in p or "your `argument`" in p]
-    assert any("letter-1" in prompt and "evidence" in prompt for prompt in asked[2:])
+async def test_after_an_agreement_that_nothing_is_settled_the_debate_searches_on(start_stub: StartStub) -> None:
+    """Its debaters leave the claim open, too, from the gate's evidence, and then search, told what was asked."""
+    rules = [says("one", OPEN, **CITES), says("two", OPEN, **CITES)]
+    debaters = [{**says(role, OPEN), "times": 1} for role in ("rag", "search")]
+    stub = start_stub([*rules, *debaters, says("rag", "REFUTES"), says("search", "REFUTES")])
+    document = await debate(open_continues=True, plan=True)
+    gate = document["metrics"]["gate"]
+    assert (gate["passed"], gate["fired"], gate["agreed"], gate["debate"]["graph"]) == (False, "open", OPEN, "tool_mad")
+    assert (document["answer"], document["rounds"]) == ("REFUTES", 2)
+    found = [(record["phase"], record["round"], record["reason"]) for record in document["round_log"]]
+    assert found == [("gate", 0, "open"), ("primary", 1, "open"), ("primary", 2, "agreed")]
+    asked = [prompt for prompt in stub.prompts("rag") if "Write your next search" in prompt]
+    assert asked
+    assert all(re.search('<searched_for round="0" by="one, two"', prompt) for prompt in asked)
+    text = "\n".join(line.text for part in round_sections(document) for line in part.lines)
+    assert "The gate leaves the claim open, as all agents did: the debate goes on." in text
+    assert "the debate has not searched yet, so the debate searches on" in text
+
+
+async def test_such_an_agreement_may_also_end_it(start_stub: StartStub) -> None:
+    start_stub([says("one", OPEN, **CITES), says("two", OPEN, **CITES)])
+    for settings in ({}, {"open_continues": True, "trigger": "never"}, {"min_verified": 0}):
+        document = await debate(**settings)
+        gate = document["metrics"]["gate"]
+        assert (gate["passed"], gate["fired"], document["answer"]) == (True, None, OPEN), settings
+        assert document["stop_reason"] == "consensus"
+    kind = load_graph("gated").settings
+    assert (kind().open_continues, kind(preset="practical").open_continues) == (False, True)
+    assert "verified" not in "\n".join(line.text for part in round_sections(document) for line in part.lines)
 
 
 # --- faults, ceilings, settings ---------------------------------------------------------------------------------------
@@ -258,16 +273,6 @@ def test_verified_quotes_count_once_per_origin() -> None:
         {},
     ]
     assert verified_origins(turns, pieces) == ["a.org"]
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [{"task": "fever"}, {"task": "mmlu", "options": ["x", "y"]}, {"labels": {"true": "it is so", "open": ""}}],
-)
-def test_the_debate_gets_the_task_of_the_gate(asked: dict[str, Any]) -> None:
-    task = make_task(asked.get("task"), asked.get("labels"), asked.get("options"), "It is.")
-    again = inner_input({"claim": "It is.", "task": task})  # type: ignore[typeddict-item]
-    assert make_task(again["task"], again.get("labels"), again.get("options"), "It is.") == task
 
 
 def test_the_identity_of_a_run_includes_the_debate_behind_the_gate() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from moot.nodes._steps.isolate import group_by_origin, weighted_votes
 from moot.nodes._steps.vote import majority
 from moot.nodes._texts.answers import ABSTENTION
 from moot.nodes._texts.given import check_given
-from moot.nodes._texts.task import make_task, unsettled_label
+from moot.nodes._texts.task import make_task
 from moot.retrievers import Evidence
 from moot.transcript.end import verdict as ended_by
 
@@ -105,14 +104,6 @@ def test_evidence_is_grouped_by_origin_and_sorted_by_best_rank() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("task", "label"),
-    [("fever", NEI), ("averitec", "Not Enough Evidence"), ("pubmedqa", "maybe"), ("hover", None), ("gsm8k", None)],
-)
-def test_the_undecided_label_depends_on_the_task(task: str, label: str | None) -> None:
-    assert unsettled_label(make_task(task)) == label
-
-
 # --- the graph --------------------------------------------------------------------------------------------------------
 
 
@@ -138,65 +129,7 @@ async def test_many_pages_of_one_host_have_one_vote(start_stub: StartStub) -> No
     assert output[1].startswith("Verdict: none, as the answer with the greatest weight rests on one origin, and")
 
 
-async def test_two_origins_that_agree_outweigh_a_single_origin(start_stub: StartStub) -> None:
-    given = [page("a.org", "alpha"), page("evil.com", "poison"), page("b.org", "beta")]
-    quote = given[2]["text"][:40].rsplit(" ", 1)[0]
-    cites = {"citations": [{"evidence_id": check_given(given)[2]["id"], "quote": quote}]}
-    start_stub([says("poison", "REFUTES"), says("beta", "SUPPORTS", **cites), says("", "SUPPORTS")])
-    document = await run_isolate(given)
-    assert (document["answer"], document["metrics"]["abstained"]) == ("SUPPORTS", False)
-    assert document["confidence"] == pytest.approx((1 + 1 / 3) / (1 + 1 / 2 + 1 / 3), abs=1e-6)
-    assert document["confidence_from"] == "1.33 of 1.83 in weight, 2 of 3 votes"
-    assert document["metrics"]["verdict_citations"]["verified"] == 1
-    assert [warned["kind"] for warned in document["warnings"]] == ["single_origin"]  # only b.org is quoted
-
-
-async def test_if_all_readers_abstain_the_verdict_is_the_undecided_label(start_stub: StartStub) -> None:
-    """On a task without such a label, there is no verdict."""
-    given = [page("a.org", "alpha"), page("b.org", "beta")]
-    stub = start_stub([says("", ABSTENTION)])
-    document = await run_isolate(given, {"options": ["one", "two"]})
-    assert (document["answer"], document["raw_verdict"], document["metrics"]["abstained"]) == (None, ABSTENTION, True)
-    assert all(f"in these very words: {ABSTENTION}" in prompt for prompt in stub.prompts())
-    schema = stub.requests()[0]["response_format"]["json_schema"]["schema"]
-    assert schema["properties"]["answer"]["enum"] == ["A", "B", ABSTENTION]
-    start_stub([says("", NEI)])
-    document = await run_isolate(given)
-    assert (document["answer"], document["metrics"]["abstained"]) == (NEI, False)
-
-
-async def test_unusable_replies_do_not_count_in_the_vote(start_stub: StartStub) -> None:
-    given = [page("a.org", "alpha"), page("b.org", "beta")]
-    start_stub([{"match": "alpha:", "reply": "It depends."}, says("", "REFUTES")])
-    document = await run_isolate(given)
-    assert [(v["answer"], v["group"] is None) for v in document["votes"]] == [(None, True), ("REFUTES", False)]
-    assert document["answer"] == "REFUTES"
-
-
 async def test_a_debate_without_usable_replies_fails(start_stub: StartStub) -> None:
     start_stub([{"reply": "It depends."}])
     document = await run_isolate([page("a.org", "alpha"), page("b.org", "beta")])
     assert (document["status"], document["error"]["kind"]) == ("failed", "unparsed")
-
-
-async def test_origins_beyond_max_origins_are_not_read_but_named_in_a_warning(start_stub: StartStub) -> None:
-    given = [page(f"{word}.org", word) for word in ("alpha", "beta", "gamma")]
-    start_stub([says("", "SUPPORTS")])
-    document = await run_isolate(given, max_origins=2)
-    assert [call["number"] for call in document["calls"]] == [1, 2]
-    assert [(w["kind"], w["detail"]) for w in document["warnings"] if w["kind"] == "origins_left_out"] == [
-        ("origins_left_out", "`max_origins` is 2, so these origins were not read: gamma.org.")
-    ]
-
-
-async def test_with_one_origin_or_no_evidence_the_agent_answers_once(start_stub: StartStub) -> None:
-    """Without evidence, the agent answers from its own knowledge."""
-    stub = start_stub([says("", "SUPPORTS")])
-    documents = await asyncio.gather(
-        run_isolate([]), run_isolate([], retrieval="once", sources=["bm25:demo-news"], k=1)
-    )
-    closed, searched = documents
-    assert (closed["answer"], len(closed["calls"]), closed["metrics"]["origins"]) == ("SUPPORTS", 1, [])
-    assert any("Answer from what you know, and from nothing else." in prompt for prompt in stub.prompts())
-    assert [turn["step"] for turn in searched["turns"]] == ["retrieve", "respond"]
-    assert (len(searched["calls"]), len(searched["evidence"])) == (1, 1)

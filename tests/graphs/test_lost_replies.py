@@ -14,7 +14,7 @@ from moot.nodes._models.spend import spent_by
 from moot.nodes._models.step_record import tokens_of
 
 from tests.benchmarks.ceilings import run_debate
-from tests.conftest import StartStub, free_port
+from tests.conftest import StartStub
 
 HANGS: dict[str, Any] = {"model": "slow", "delay_ms": 600_000}
 DROPS: dict[str, Any] = {"model": "slow", "drop": True}
@@ -108,13 +108,6 @@ async def test_the_budget_counts_every_lost_reply_of_a_failed_call(start_stub: S
     assert spent(document) == spent_by(document["calls"], {}).tokens
 
 
-async def test_attempts_that_never_reach_an_endpoint_use_no_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free_port()}/v1")
-    document = await run_debate("standard_prompting", [], budget=20_000, attempts=2)
-    [call] = document["calls"]
-    assert (call["attempts"], "reserved" in call, spent(document)) == (2, False, 0)
-
-
 async def test_a_call_is_not_repeated_if_too_little_of_the_budget_is_left(start_stub: StartStub) -> None:
     stub = start_stub([DROPS])
     document = await run_debate("society_of_minds", [], **ROUND, budget=3_000, attempts=9)
@@ -156,17 +149,3 @@ async def test_a_resumed_debate_counts_an_unusable_reply_of_the_first_run_once(
         ("done", 3),
     ]
     assert len(stub.requests()) == 3
-
-
-async def test_a_replay_counts_the_lost_replies_of_the_recorded_debate(
-    start_stub: StartStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "home"))
-    start_stub([{**DROPS, "times": 2}])
-    with store_use(StoreUse("record")):
-        made = await run_debate("society_of_minds", [], **ROUND, budget=20_000)
-    with store_use(StoreUse("replay", id=made["id"])):
-        replayed = await run_debate("society_of_minds", [], **ROUND, budget=20_000)
-    assert any("reserved" in call for call in made["calls"])
-    assert [call.get("reserved") for call in replayed["calls"]] == [call.get("reserved") for call in made["calls"]]
-    assert replayed["usage"]["ceilings"] == made["usage"]["ceilings"]

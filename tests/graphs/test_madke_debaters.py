@@ -12,20 +12,6 @@ from moot.nodes._speakers.turns import speaker_declaration
 
 
 @pytest.mark.parametrize(
-    ("given", "names"),
-    [
-        (3, ["debater-1", "debater-2", "debater-3"]),
-        ([{}, {"model": "openai:other"}], ["debater-1", "debater-2"]),
-        ([{"name": "optimist"}, {"seed": 7}], ["optimist", "debater-2"]),
-    ],
-)
-def test_debaters_may_be_declared_as_a_number_or_without_names(given: Any, names: list[str]) -> None:
-    settings = MadkeSettings.model_validate({"debaters": given})
-    assert [d.name for d in settings.debaters] == names
-    assert MadkeSettings.model_validate({"debaters": settings.debaters}) == settings
-
-
-@pytest.mark.parametrize(
     ("given", "complaint"),
     [
         ([{"name": "anna"}, {"name": "anna"}], "its own name"),

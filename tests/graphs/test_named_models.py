@@ -89,7 +89,6 @@ def models_called(stub: StubEndpoint) -> set[str]:
 
 
 @pytest.mark.parametrize("nest", NESTS)
-@pytest.mark.parametrize("name", ["react", "rag"])
 @pytest.mark.parametrize(
     ("schema", "context"),
     [
@@ -101,10 +100,8 @@ def models_called(stub: StubEndpoint) -> set[str]:
     ],
     ids=["dict", "TypedDict", "dataclass", "pydantic", "pydantic without schema"],
 )
-async def test_a_context_of_any_form_names_the_model(
-    stub: StubEndpoint, nest: Nest, name: str, schema: Any, context: Any
-) -> None:
-    document = await nest(load_graph(name).graph, schema).ainvoke(CLAIM, context=context)
+async def test_a_context_of_any_form_names_the_model(stub: StubEndpoint, nest: Nest, schema: Any, context: Any) -> None:
+    document = await nest(load_graph("react").graph, schema).ainvoke(CLAIM, context=context)
     assert (document["settings"]["model"], document["settings"]["sources"]) == (NAMED, [*DEMO])
     assert models_called(stub) == {"stub-named"}
 

@@ -174,7 +174,7 @@ def in_memory() -> Saver:
 NO_POSTGRES = pytest.mark.skipif(binaries() is None, reason="no Postgres is installed (initdb is not found)")
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=NO_POSTGRES)])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=NO_POSTGRES)])
 async def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Saver:
     """A function that opens the same checkpoints again, as a new process would."""
     if request.param == "memory":
@@ -245,12 +245,9 @@ async def accept_all(
 # --- a person ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("by_id", [False, True])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-async def test_each_question_of_a_debate_in_a_node_is_asked_once(
-    way: Way, saver: Saver, by_id: bool, stub: StubEndpoint
-) -> None:
-    document, asked = await accept_all(way, saver, {"claim": CLAIM}, by_id=by_id)
+async def test_each_question_of_a_debate_in_a_node_is_asked_once(way: Way, saver: Saver, stub: StubEndpoint) -> None:
+    document, asked = await accept_all(way, saver, {"claim": CLAIM})
     assert [value["kind"] for value in asked] == ["evidence", "remark", "verdict"]
     assert all("problem" not in value for value in asked)
     reviews = [turn for turn in document["turns"] if turn["agent"] == "person"]

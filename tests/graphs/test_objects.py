@@ -66,7 +66,7 @@ class Shelf(BaseRetriever):
         return [Document("The Suez Canal has no locks.", metadata={"title": "Suez", "source": "atlas"})]
 
 
-RULES: dict[str, Any] = {"sources": (Shelf(),), "max_rounds": 1}
+RULES: Any = {"sources": (Shelf(),), "max_rounds": 1}
 
 
 class Counting(AsyncCallbackHandler):
@@ -99,7 +99,9 @@ async def test_object_is_called_once_per_attempt_with_its_options(start_stub: St
 
     stub = start_stub([{"status": 500}])
     chat = openai(stub.url, max_retries=5)
-    document = await standard_mad.graph.ainvoke({"claim": CLAIM}, context={"model": chat, "attempts": 2} | RULES)
+    document = await standard_mad.graph.ainvoke(
+        {"claim": CLAIM}, context=cast(Any, {"model": chat, "attempts": 2, **RULES})
+    )
     assert document["status"] == "failed"
     assert len(stub.calls()) == sum(call["attempts"] for call in document["calls"])
     assert {call["attempts"] for call in document["calls"]} == {2}
@@ -108,7 +110,7 @@ async def test_object_is_called_once_per_attempt_with_its_options(start_stub: St
 async def test_streamed_tokens_are_counted(start_stub: StartStub) -> None:
     chat = openai(start_stub().url)
     parts, document = 0, dict[str, Any]()
-    context, modes = {"model": chat} | RULES, cast(Any, ["messages", "values"])
+    context, modes = cast(Any, {"model": chat} | RULES), cast(Any, ["messages", "values"])
     mode: str
     part: Any
     async for mode, part in standard_mad.graph.astream({"claim": CLAIM}, context=context, stream_mode=modes):
@@ -149,12 +151,14 @@ async def test_stored_replies_of_objects_are_not_mixed(start_stub: StartStub, ho
     url, one, other = start_stub().url, Own(seen=[]), Own(seen=[])
     for chat in (one, one, other):
         with store_use(StoreUse("reuse")):
-            document = await standard_mad.graph.ainvoke({"claim": CLAIM}, context={"model": chat} | RULES)
+            document = await standard_mad.graph.ainvoke({"claim": CLAIM}, context=cast(Any, {"model": chat, **RULES}))
         assert document["status"] == "done", document["error"]
     assert len(one.seen) == len(other.seen) == len(document["calls"])
     for fresh in (True, False):
         with store_use(StoreUse("reuse")):
-            document = await standard_mad.graph.ainvoke({"claim": CLAIM}, context={"model": openai(url)} | RULES)
+            document = await standard_mad.graph.ainvoke(
+                {"claim": CLAIM}, context=cast(Any, {"model": openai(url), **RULES})
+            )
         assert [call.get("from_store", False) for call in document["calls"]] == [not fresh] * len(document["calls"])
 
 
@@ -165,7 +169,7 @@ async def test_name_alone_is_refused_and_resuming_takes_the_object_again() -> No
         await open_chat_model("object:Own")
     graph = standard_mad.graph.builder.compile(checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}
-    context = {"model": Own(), "ask_person": ["verdict"]} | RULES
+    context: Any = {"model": Own(), "ask_person": ["verdict"]} | RULES
     waiting = await graph.ainvoke({"claim": CLAIM}, thread, context=context)
     assert waiting["__interrupt__"]
     with pytest.raises(UserError, match="langchain:MODULE:ATTRIBUTE"):
@@ -196,7 +200,7 @@ async def test_model_by_module_and_attribute(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "own_models.py").write_text("from tests.graphs.test_objects import Own\nchat, other = Own(), 3\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     name = "langchain:own_models:chat"
-    document = await standard_mad.graph.ainvoke({"claim": CLAIM}, context={"model": name} | RULES)
+    document = await standard_mad.graph.ainvoke({"claim": CLAIM}, context=cast(Any, {"model": name, **RULES}))
     assert document["status"] == "done", document["error"]
     assert {call["model"] for call in document["calls"]} == {name}
     with pytest.raises(UserError, match="of the type int, not a LangChain chat model"):

@@ -94,31 +94,9 @@ def person_turns(document: Mapping[str, Any], moment: str) -> list[Any]:
     return [turn for turn in turns if turn["step"] == f"review_{moment}"]
 
 
-def reply_once(moment: str, reply: Any) -> Reply:
-    """A person who gives this reply at the first review of this moment, and accepts everything else."""
-    left = [reply]
-    return lambda value: left.pop() if value["kind"] == moment and left else True
-
-
 def models_prompted_with(stub: StubEndpoint, words: str) -> list[str]:
     """The model of each request whose prompt contains these words."""
     return [r["model"] for r in stub.requests() if words in "\n".join(m["content"] or "" for m in r["messages"])]
-
-
-@pytest.mark.parametrize("name", MOMENTS)
-async def test_a_person_who_accepts_everything_does_not_change_the_result(start_stub: StartStub, name: str) -> None:
-    start_stub(RULES)
-    plain = await load_graph(name).graph.ainvoke({"claim": CLAIM}, context=settings_of(name))
-    document, asked = await debate(name, ask_person=MOMENTS[name])
-    assert {value["kind"] for value in asked} == set(MOMENTS[name])
-    assert all(value["about"] and "problem" not in value for value in asked)
-    same = ("status", "answer", "stop_reason", "rounds", "votes", "depth")
-    assert [document[key] for key in same] == [plain[key] for key in same]
-    assert len(document["calls"]) == len(plain["calls"])
-    assert [t for t in document["turns"] if t["agent"] != "person"] == plain["turns"]
-    assert len(document["turns"]) == len(plain["turns"]) + len(asked)
-    passed, _ = await debate(name)
-    assert passed["turns"] == plain["turns"]
 
 
 @pytest.mark.parametrize("name", ["tool_mad", "madke", "gated"])
@@ -129,43 +107,6 @@ async def test_the_calls_before_a_question_count_against_the_ceiling(start_stub:
     document, asked = await debate(name, ask_person=MOMENTS[name], max_calls=needed - 1)
     assert asked
     assert len(document["calls"]) == len(stub.prompts()) - needed == needed - 1
-
-
-@pytest.mark.parametrize("name", [name for name, kinds in MOMENTS.items() if "remark" in kinds])
-async def test_debaters_in_the_last_round_are_shown_the_persons_remark(start_stub: StartStub, name: str) -> None:
-    stub = start_stub(RULES)
-    document, asked = await debate(name, lambda value: {"remark": "Mind the <echidna>."}, ask_person=["remark"])
-    assert document["status"] == "done"
-    assert [turn["remark"] for turn in person_turns(document, "remark")] == ["Mind the <echidna>."] * len(asked)
-    assert len({value["about"] for value in asked}) == len(asked) >= 1
-    speakers = {
-        t["agent"] for t in document["turns"] if t["step"] in ("respond", "argue") and t["round"] == document["rounds"]
-    }
-    models = models_prompted_with(stub, "Mind the ‹echidna›.")
-    assert {f"stub-{speaker}" for speaker in speakers} <= set(models)
-    prompt = next(p for p in stub.prompts() if "Mind the ‹echidna›." in p)
-    assert "A person who reads this debate" in prompt
-
-
-@pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency", "standard_mad", "madke", "tit_for_tat"])
-async def test_the_verdict_is_decided_again_after_a_persons_question(start_stub: StartStub, name: str) -> None:
-    stub = start_stub(RULES)
-    document, asked = await debate(name, reply_once("verdict", {"question": "Is it hearsay?"}), ask_person=["verdict"])
-    assert [value["proposed"]["answer"] for value in asked] == ["SUPPORTS", "REFUTES"]
-    assert (document["status"], document["answer"]) == ("done", "REFUTES")
-    first, second = person_turns(document, "verdict")
-    assert (first["question"], first["proposed"]["verdict"], second["question"]) == ("Is it hearsay?", "SUPPORTS", None)
-    (judge,) = {t["agent"] for t in document["turns"] if t["step"] in ("judge", "summarise")}
-    assert models_prompted_with(stub, "Is it hearsay?") == [f"stub-{judge}"]
-    (prompt,) = [p for p in stub.prompts() if "Is it hearsay?" in p]
-    assert "Verdict: SUPPORTS" in prompt
-
-
-@pytest.mark.parametrize("name", ["standard_mad", "madke", "rag"])
-async def test_a_person_may_strike_and_add_shared_evidence(start_stub: StartStub, name: str) -> None:
-    stub = start_stub(RULES)
-    document, asked = await debate(name, change_evidence, ask_person=["evidence"])
-    check_changed_evidence(document, asked, stub)
 
 
 def change_evidence(value: Mapping[str, Any]) -> Any:
@@ -214,67 +155,6 @@ async def test_struck_evidence_stays_struck_in_later_rounds(start_stub: StartStu
     citations = [c for t in document["turns"] if t["agent"] == "rag" for c in t.get("citations", [])]
     assert citations
     assert all(c["verified"] and not c["fabricated"] for c in citations)
-
-
-async def test_a_person_may_replace_the_query_of_each_debater(start_stub: StartStub) -> None:
-    start_stub(RULES)
-    seen: list[Any] = []
-
-    def reply(value: Mapping[str, Any]) -> Any:
-        seen.append(value["proposed"]["queries"])
-        return {"queries": {"search": "egg-laying mammals"}} if "search" in value["proposed"]["queries"] else None
-
-    document, asked = await debate("tool_mad", reply, ask_person=["queries"], max_rounds=1)
-    assert sorted(name for queries in seen for name in queries) == ["rag", "search"]
-    assert len(asked) == 2
-    used = {t["agent"]: t["query"] for t in document["turns"] if t["step"] == "respond"}
-    assert used["search"] == "egg-laying mammals"
-    found = {r["query"] for piece in document["evidence"] for r in piece["retrievals"] if r["agent"] == "search"}
-    assert found == {"egg-laying mammals"}
-    rag, search = person_turns(document, "queries")
-    assert (rag["queries"], search["queries"]) == ({}, {"search": "egg-laying mammals"})
-    assert search["proposed"]["queries"] != search["queries"]
-
-
-PANEL_RULES: list[dict[str, Any]] = [
-    {"model": "judge-1", "match": "Is it hearsay", "fields": {"verdict": "NOT SUPPORTED"}},
-    {"model": "judge-1", "fields": {"verdict": "SUPPORTED"}},
-    *RULES,
-]
-"""Rules for a trial whose judge changes the verdict after a person's question."""
-
-
-async def test_consistency_is_not_analysed_again_after_a_question_to_the_panel(start_stub: StartStub) -> None:
-    start_stub(PANEL_RULES)
-    reply = reply_once("verdict", {"question": "Is it hearsay?"})
-    document, asked = await debate("proclaim", reply, ask_person=["verdict"])
-    nodes = [call["node"] for call in document["calls"]]
-    assert (len(asked), nodes.count("analyse_consistency")) == (2, 1)
-    assert [turn["phase"] for turn in document["turns"] if turn["step"] == "review_verdict"] == ["panel"] * 2
-
-
-async def test_a_person_may_change_premises_queries_evidence_and_verdict_of_a_trial(start_stub: StartStub) -> None:
-    stub = start_stub(PANEL_RULES)
-    replies: dict[str, Any] = {
-        "premises": {"premises": ["Platypuses lay eggs."]},
-        "queries": {"queries": {"defense": "platypus birth"}},
-        "verdict": {"question": "Is it hearsay?"},
-    }
-
-    def reply(value: Mapping[str, Any]) -> Any:
-        return change_evidence(value) if value["kind"] == "evidence" else replies.pop(value["kind"], True)
-
-    document, asked = await debate("proclaim", reply, ask_person=["premises", "queries", "evidence", "verdict"])
-    assert document["status"] == "done", document["error"]
-    assert [value["kind"] for value in asked] == ["premises", "queries", "evidence", "verdict", "verdict"]
-    searched = {t["step"]: t["query"] for t in document["turns"] if t.get("pool") in ("premises", "defense")}
-    assert searched == {"retrieve_premise": "Platypuses lay eggs.", "retrieve": "platypus birth"}
-    check_changed_evidence(document, asked[2:], stub)
-    assert asked[2]["proposed"]["evidence"][0]["id"] not in {
-        i for t in document["turns"] if t["step"] == "weigh" for i in t["evidence_ids"]
-    }
-    assert (asked[3]["proposed"]["verdict"], document["raw_verdict"]) == ("SUPPORTED", "NOT SUPPORTED")
-    assert models_prompted_with(stub, "Is it hearsay?") == ["stub-judge-1"]
 
 
 async def test_a_person_is_asked_again_after_an_invalid_reply(start_stub: StartStub) -> None:

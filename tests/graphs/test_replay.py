@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,9 @@ from langchain_core.callbacks import AsyncCallbackHandler
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from moot.core.store import Store, open_store
+from moot.core.transfer import export_run, import_run
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import open_chat_model
-from moot.nodes._models.contexts import forget_contexts
 from moot.nodes._models.prices import paid_calls
 from moot.nodes._models.replies import DebateReplies, StoreUse, store_use
 from moot.nodes._models.session import Session
@@ -25,7 +27,6 @@ from moot.nodes._texts.replies import QueryReply
 from moot.transcript.end import costs
 
 from tests.conftest import MODELS, StartStub, StubEndpoint, reading_demo, says, supports
-from tests.graphs import test_contexts as contexts
 from tests.graphs.test_person import RULES, settings_of
 
 CLAIM = {"claim": "The platypus is a mammal that lays eggs."}
@@ -74,7 +75,7 @@ def comparable(document: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_replayed_debates_make_no_call_and_equal_the_recorded_debates(stub: StubEndpoint, store: Store) -> None:
-    systems_and_seeds = [(SYSTEMS[n % 3], n) for n in range(20)]
+    systems_and_seeds = [(SYSTEMS[n % 3], n) for n in range(6)]
     recorded = await asyncio.gather(*(debate(*what, StoreUse("record"), max_rounds=2) for what in systems_and_seeds))
     assert {document["status"] for document in recorded} == {"done"}, [d["error"] for d in recorded]
     sent = len(stub.calls())
@@ -137,12 +138,25 @@ async def test_the_reuse_mode_takes_replies_of_another_debate(stub: StubEndpoint
     assert len(stub.calls()) == sent
 
 
-async def test_without_a_mode_nothing_is_stored(stub: StubEndpoint, store: Store) -> None:
-    system = load_graph("standard_prompting")
-    settings = system.settings.model_validate({"model": "openai:stub"})
-    document = await system.graph.ainvoke(CLAIM, context=settings)
-    assert document["status"] == "done"
-    assert store.runs() == []
+async def test_an_old_exported_debate_without_its_passages_is_repeated_elsewhere(
+    stub: StubEndpoint, store: Store, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replies older than those that are kept count from their import. Whoever repeats the debate has the corpora."""
+    first = await debate("rag", 0, StoreUse("record"))
+    sent, file = len(stub.calls()), tmp_path / "debate.moot"
+    run = store.run(first["id"])
+    assert run
+    export_run(store, dataclasses.replace(run, updated=run.updated - 100 * 86400), file, only_models=True)
+    assert not re.search(r'"kind": ?"(search|page)"', file.read_text())
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "corpora").symlink_to(home / "corpora")
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path / "elsewhere"))
+    other = open_store()
+    import_run(other, file)
+    again = await debate("rag", 0, StoreUse("reuse"))
+    assert comparable(again) == comparable(first)
+    assert len(stub.calls()) == sent
+    await asyncio.to_thread(other.close)
 
 
 SOURCES = {"react": {"sources": ["bm25:demo-news"]}}
@@ -164,10 +178,9 @@ class EndedRuns(AsyncCallbackHandler):
         self.ended.append((*self.begun[more["run_id"]], message.text, message.usage_metadata))
 
 
-@pytest.mark.parametrize("name", ["society_of_minds", "react"])
-async def test_replayed_calls_reach_callbacks_and_streams(name: str, stub: StubEndpoint, store: Store) -> None:
-    system = load_graph(name)
-    settings = system.settings.model_validate({"model": "openai:stub", "corpus": "demo-news"} | SOURCES.get(name, {}))
+async def test_replayed_calls_reach_callbacks_and_streams(stub: StubEndpoint, store: Store) -> None:
+    system = load_graph("react")
+    settings = system.settings.model_validate({"model": "openai:stub", "corpus": "demo-news"} | SOURCES["react"])
     seen = []
     for mode in ("record", "replay"):
         ends, streamed = EndedRuns(), dict[Any, str]()
@@ -246,22 +259,6 @@ async def test_a_budget_counts_stored_replies(stub: StubEndpoint, store: Store) 
     assert len(first["calls"]) < len(unlimited["calls"])
     assert (again["stop_reason"], len(again["calls"])) == (first["stop_reason"], len(first["calls"]))
     assert comparable(again) == comparable(first)
-
-
-async def test_a_debate_with_shortened_prompts_is_replayed_without_any_call(
-    start_stub: StartStub, store: Store
-) -> None:
-    stub = start_stub(contexts.RULES, context=contexts.CONTEXT)
-    with store_use(StoreUse("record")):
-        first = await contexts.debate("tool_mad", context_tokens=contexts.CONTEXT)
-    sent = len(stub.calls())
-    forget_contexts()  # as in another process
-    with store_use(StoreUse("replay", id=first["id"])):
-        again = await contexts.debate("tool_mad", context_tokens=contexts.CONTEXT)
-    assert any(call.get("left_out") for call in first["calls"])
-    assert any(warned["kind"] == "prompt_shortened" for warned in first["warnings"])
-    assert comparable(again) == comparable(first)
-    assert len(stub.calls()) == sent
 
 
 async def test_calls_after_a_persons_reply_are_not_taken_from_the_store(start_stub: StartStub, store: Store) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 
-from tests.conftest import MODELS, StartStub, reading_demo, says
+from tests.conftest import StartStub, reading_demo
 
 CLAIM = "The kilogram is no longer defined by a metal cylinder kept in France."
 TEXT = "A balance holds the kilogram now"
@@ -19,46 +19,6 @@ async def debate(name: str, inputs: dict[str, Any] | None = None, **settings: An
     chosen = kind.model_validate({"embedder": "openai:stub-embedding", "attempts": 1, **reading_demo(kind), **settings})
     document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM, **(inputs or {})}, context=chosen)
     return document
-
-
-ROUNDS = {"every_round": [1, 2, 3], "once": [1], "none": []}
-"""For each mode, the rounds in which debaters search."""
-
-
-@pytest.mark.parametrize("name", ["tool_mad", "tool_mad_consistency"])
-@pytest.mark.parametrize("mode", ROUNDS)
-async def test_the_retrieval_setting_selects_the_rounds_with_searches(
-    start_stub: StartStub, name: str, mode: str
-) -> None:
-    stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES")])
-    scoring = "all_rounds" if name == "tool_mad" else "off"
-    document = await debate(name, models=MODELS, scoring=scoring, retrieval=mode)
-    assert (document["status"], document["rounds"]) == ("done", 3)
-    searched = {r["round"] for piece in document["evidence"] for r in piece["retrievals"]}
-    assert sorted(searched) == ROUNDS[mode]
-    for role in ("rag", "search"):
-        turns = [turn for turn in document["turns"] if turn["agent"] == role]
-        prompts = stub.prompts(f"stub-{role}")
-        assert [turn["query"] is not None for turn in turns] == [turn["round"] in ROUNDS[mode] for turn in turns]
-        assert len([p for p in prompts if "the `query`" in p]) == len(ROUNDS[mode])
-        answered = [p for p in prompts if "your `answer`" in p]
-        for turn, prompt in zip(turns, answered, strict=True):
-            assert all(f'<evidence id="{i}">' in prompt for i in turn["evidence_ids"])
-            assert ("(none: no search was made)" in prompt) == (mode == "none")
-            assert bool(turn["evidence_ids"]) == (mode != "none")
-        if mode == "once":
-            assert turns[0]["evidence_ids"] == turns[1]["evidence_ids"] == turns[2]["evidence_ids"]
-
-
-async def test_prompts_of_all_rounds_say_that_the_only_search_failed(
-    start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WIKIPEDIA_BASE_URL", "http://127.0.0.1:9")
-    stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES")])
-    debaters = [{"name": "rag", "retriever": "wikipedia"}, {"name": "search", "retriever": "bm25:demo-news"}]
-    await debate("tool_mad", models=MODELS, scoring="all_rounds", retrieval="once", max_rounds=2, debaters=debaters)
-    answered = [p for p in stub.prompts("stub-rag") if "your `answer`" in p]
-    assert [p.count("(none, as the sources could not be searched)") for p in answered] == [1, 1]
 
 
 MISSING_SOURCES: dict[str, dict[str, Any]] = {
@@ -85,16 +45,3 @@ async def test_without_retrieval_no_source_is_opened(start_stub: StartStub, name
     answered = [p for p in stub.prompts() if "your `answer`" in p]
     assert {TEXT in p for p in answered} == {True, False}
     assert all((TEXT in p) != ("(none: no search was made)" in p) for p in answered)
-
-
-@pytest.mark.parametrize(("supported", "stop"), [(True, "stable_consensus"), (False, "max_rounds")])
-async def test_faithfulness_is_measured_on_given_texts(start_stub: StartStub, supported: bool, stop: str) -> None:
-    scored = {"statements": ["It does."], "verdicts": [{"index": 0, "reason": "so", "supported": supported}]}
-    start_stub([
-        says("rag", "SUPPORTS"),
-        says("search", "SUPPORTS"),
-        {"model": "stub-scorer", "fields": {**scored, "questions": [f"Is it true that {CLAIM}?"] * 3}},
-    ])  # fmt: skip
-    document = await debate("tool_mad", {"given": [{"text": TEXT}]}, models=MODELS, retrieval="none", max_rounds=1)
-    assert document["stop_reason"] == stop
-    assert document["scores"]["rag"]["faithfulness"] == float(supported)

@@ -7,9 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
 from moot.graphs import load_graph
-from moot.nodes._texts.robustness_checks import Check, robustness_result, state_same_fact
+from moot.nodes._texts.robustness_checks import Check, Quoted, robustness_result, say_opposite, state_same_fact
 from moot.nodes._texts.verdict import outcome_in_words
 from moot.retrievers._evidence import evidence_id
 from moot.transcript import ending
@@ -26,6 +25,10 @@ KEY, SAME, OTHER = (
 shelf = Shelf(finds=[page("key.org", 1, KEY), page("www.same.org", 2, SAME), page("other.org", 3, OTHER)])
 SOURCE = "langchain:tests.graphs.test_robustness:shelf"
 IDS = {host: evidence_id(host, text) for host, text in (("key.org", KEY), ("www.same.org", SAME), ("other.org", OTHER))}
+BECOMES = (
+    "Without key.org the answer becomes NOT ENOUGH INFO. "
+    "With no evidence the model says NOT ENOUGH INFO from what it knows."
+)
 
 
 def says(answer: str, *, match: str = "", role: str = "", **more: Any) -> dict[str, Any]:
@@ -67,7 +70,7 @@ async def test_all_outputs_name_the_source_without_which_the_verdict_changes(sta
     ]
     found = document["robustness"]
     assert (found["step"], found["holds"], found["falls_without"], found["said"]) == (
-        "answer", False, ["key.org"], "Falls without key.org.",
+        "answer", False, ["key.org"], BECOMES,
     )  # fmt: skip
     calls = [call for call in document["calls"] if call["node"] == "robustness"]
     assert (len(calls), document["usage"]["calls"], document["depth"]) == (6, 7, 2)
@@ -76,81 +79,24 @@ async def test_all_outputs_name_the_source_without_which_the_verdict_changes(sta
     (reverse,) = again
     assert reverse.index(OTHER) < reverse.index(SAME) < reverse.index(KEY)
     output = [line.text for line in ending(document).lines]
-    assert "Falls without key.org." in output
-    assert "Falls without key.org." in outcome_in_words(document)
+    assert BECOMES in output
+    assert BECOMES in outcome_in_words(document)
     for kind in ("html", "md"):
-        assert "Asked again, it falls without key.org" in report(document, kind).replace("\\", "")
+        assert "Asked again: without key.org the answer becomes NOT ENOUGH INFO." in report(document, kind).replace(
+            "\\", ""
+        )
 
 
-async def test_checks_hide_an_origins_evidence_and_turns_from_the_judge(start_stub: StartStub) -> None:
-    """A turn is hidden if it has verified citations, and all of them are of this origin."""
-    of_key, of_other = citation_of("key.org", KEY[:37]), citation_of("other.org", OTHER[:23])
-    stub = start_stub([
-        says("SUPPORTS", role="one", query="eggs", citations=[of_key], rationale="Keepers saw it."),
-        says("REFUTES", role="two", query="eggs", citations=[of_other], rationale="A bill."),
-        says("SUPPORTS"),
-    ])  # fmt: skip
-    debaters = [{"name": name, "retriever": SOURCE, "model": f"openai:{name}"} for name in ("one", "two")]
-    document = await run_tool_mad(debaters, robustness_calls=2)
-    assert outcomes_of_checks(document) == [
-        ("reversed", [], 3, 0, "SUPPORTS"),
-        ("no_evidence", ["key.org", "same.org", "other.org"], 0, 2, "SUPPORTS"),
-    ]
-    assert (document["robustness"]["holds"], document["robustness"]["not_asked"]) == (None, 3)
-    assert document["robustness"]["said"].startswith("Whether it holds without any one source is not known. The same")
-    document = await run_tool_mad(debaters)
-    assert document["robustness"]["said"] == "Holds without any one source. The same answer comes without any evidence."
-    [without_key] = [c for c in document["robustness"]["checks"] if c["without"] == ["key.org"]]
-    assert without_key["turns_left_out"] == 1
-    prompts_without_key = [
-        prompt for prompt in stub.prompts() if KEY not in prompt and OTHER in prompt and SAME in prompt
-    ]
-    [prompt] = prompts_without_key
-    assert "A bill." in prompt
-    assert "Keepers saw it." not in prompt
-
-
-async def run_tool_mad(debaters: list[dict[str, str]], **more: Any) -> dict[str, Any]:
-    system = load_graph("tool_mad")
-    defaults: dict[str, Any] = {"model": "openai:stub", "robustness": True, "debaters": debaters, "max_rounds": 1}
-    settings = system.settings.model_validate(defaults | {"scoring": "all_rounds"} | more)
-    document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM}, context=settings)
-    assert (document["status"], document["stop_reason"]) == ("done", "max_rounds")
-    return document
-
-
-async def test_checks_of_an_agreement_count_only_if_one_call_reproduces_it(start_stub: StartStub) -> None:
-    """This call answers from all evidence, as in ``rag``."""
-    fields: dict[str, Any] = {"selected": [1], "reason": "It helps."}
-    for answer, words in (("SUPPORTS", "Holds without any one source."), ("REFUTES", "Unknown: with all")):
-        start_stub([says(answer, match="on your own. Answer from"), says("SUPPORTS", **fields)])
-        document = await run_debate("madke", max_rounds=1)
-        assert document["answer"] == "SUPPORTS"
-        assert outcomes_of_checks(document)[0] == ("all", [], 3, 0, answer)
-        assert document["robustness"]["holds"] is (True if answer == "SUPPORTS" else None)
-        assert (document["robustness"]["step"], document["robustness"]["said"][: len(words)]) == ("answer", words)
-
-
-@pytest.mark.parametrize("name", ["rag", "react"])
-async def test_checks_that_reach_a_ceiling_do_not_change_the_verdict(start_stub: StartStub, name: str) -> None:
+async def test_checks_that_reach_a_ceiling_do_not_change_the_verdict(start_stub: StartStub) -> None:
     """The checks do not change the stop reason either."""
     start_stub([says("SUPPORTS", citations=[citation_of("key.org", KEY[:37])])])
-    document = await run_debate(name, max_calls=3, sources=[SOURCE])
+    document = await run_debate("rag", max_calls=3, sources=[SOURCE])
     assert (document["answer"], document["stop_reason"]) == ("SUPPORTS", "single_pass")
     outcomes = {check["outcome"] for check in document["robustness"]["checks"]}
-    assert outcomes == ({"ok", "budget_exhausted"} if name == "rag" else {"budget_exhausted"})
+    assert outcomes == {"ok", "budget_exhausted"}
     assert document["robustness"]["holds"] is None
     assert "gave no answer" in document["robustness"]["said"]
-    assert document["robustness"]["said"].startswith("Unknown: ") == (name != "rag")
-
-
-async def test_no_check_runs_if_the_setting_is_off_or_there_is_no_evidence(start_stub: StartStub) -> None:
-    start_stub([says("SUPPORTS")])
-    off = await run_debate("rag", robustness=False)
-    assert (off["robustness"], off["usage"]["calls"]) == (None, 1)
-    empty = await run_debate("madke", retrieval="none", max_rounds=1)
-    assert empty["robustness"]["checks"] == []
-    assert empty["robustness"]["said"] == "There is no evidence to remove: the verdict was decided without evidence."
+    assert not document["robustness"]["said"].startswith("Unknown: ")
 
 
 def test_quotes_state_the_same_fact_if_they_have_enough_words_in_common() -> None:
@@ -169,7 +115,12 @@ def test_state_same_fact_has_its_documented_error_rates() -> None:
 
 def test_robustness_result_sums_up_the_checks() -> None:
     def check(kind: Any, same: bool | None, *without: str) -> Check:
-        made: Any = {"evidence_ids": [], "turns_left_out": 0, "answer": None, "outcome": "ok"}
+        made: Any = {
+            "evidence_ids": [],
+            "turns_left_out": 0,
+            "answer": "S" if same else "R",
+            "outcome": "ok",
+        }
         made |= {"kind": kind, "without": list(without), "same": same}
         return made  # type: ignore[no-any-return]
 
@@ -182,6 +133,24 @@ def test_robustness_result_sums_up_the_checks() -> None:
     )
     assert (fell["holds"], fell["falls_without"]) == (False, ["a"])
     many = robustness_result("judge", [check("origin", False, f"{c}.org") for c in "abcde"], 0)["said"]
-    assert many == "Falls without a.org or b.org or c.org, or any of 2 others."
-    both = "Falls without both b and c, which say the same."
-    assert fell["said"] == f"Falls without a. {both} 1 of 3 checks gave no answer."
+    assert many == "Without a.org or b.org or c.org, or any of 2 others the answer becomes R."
+    both = "Without both b and c, which say the same, it becomes R."
+    assert fell["said"] == f"Without a the answer becomes R. {both} 1 of 3 checks gave no answer."
+    known = robustness_result("judge", [a, check("reversed", False), check("no_evidence", True)], 0)["said"]
+    assert known == (
+        "The answer is the same without any one source. With the evidence in reversed order it becomes R. "
+        "With no evidence the model says S, the same, from what it knows."
+    )
+
+
+def test_quotes_that_say_opposite_things_are_no_pair() -> None:
+    """The second pair was removed together, as if both said the same, in a debate on hydroxychloroquine."""
+    assert not say_opposite(Quoted("It fell.", "S"), Quoted("It had fallen.", "S"))
+    assert say_opposite(
+        Quoted("does not support the use of hydroxychloroquine to reduce mortality in patients", "R"),
+        Quoted("Hydroxychloroquine is associated with a decreased mortality in patients", "R"),
+    )
+    assert say_opposite(Quoted("It fell.", "S"), Quoted("It grew.", "R"))
+    assert say_opposite(Quoted("It fell.", "S"), Quoted("It grew.", "S", holds=False))
+    assert not say_opposite(Quoted("It fell.", "S", holds=False), Quoted("It sank.", "R"))
+    assert not say_opposite(Quoted("It fell."), Quoted("It sank.", "R"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,16 +11,17 @@ from langchain_core.language_models import FakeListChatModel
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import InvalidUpdateError
 from langgraph.graph import START, StateGraph
-from langgraph.types import Overwrite
+from langgraph.types import Command, Overwrite
 from moot.core.errors import UserError
 from moot.graphs import rag, tool_mad
-from moot.nodes import faithfulness, graph_node, judge_node
+from moot.nodes import Debate, RoundsSettings, Settings, faithfulness, graph_node, judge_node, store_use
 from moot.retrievers import make_evidence
 from typing_extensions import TypedDict
 
-from tests.conftest import READERS
+from tests.conftest import StartStub
 
-CLAIM = {"claim": "Saffron is made from roots."}
+CLAIM: Any = {"claim": "Saffron is made from roots."}
+MODEL: Any = {"model": "fake:1"}
 
 
 class Own(TypedDict, total=False):
@@ -55,12 +57,98 @@ async def test_documents_as_evidence() -> None:
         await faithfulness("It is so.", [Document("It is so.")], FakeListChatModel(responses=[]))  # type: ignore[list-item]
 
 
-async def test_replaced_evidence_that_lacks_a_piece_which_a_turn_names() -> None:
+async def test_replaced_evidence_that_lacks_a_piece_which_a_turn_names(start_stub: StartStub) -> None:
+    start_stub()
     graph = tool_mad.builder.compile(checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}
-    settings = {"model": "fake:1", "max_rounds": 1, "debaters": READERS}
+    readers = [{"name": name, "retriever": "bm25:demo-news"} for name in ("one", "other")]
+    settings: Any = {"model": "fake:1", "embedder": "openai:stub-embedding", "max_rounds": 1, "debaters": readers}
     await graph.ainvoke(CLAIM, thread, context=settings)
     before = [state async for state in graph.aget_state_history(thread) if "faithfulness" in state.next]
     other = make_evidence(text="Saffron is made from stigmas.", title="mine", source="mine")
     with pytest.raises(UserError, match="must keep the pieces that its turns name"):
         await graph.aupdate_state(before[0].config, {"evidence": Overwrite([other])})
+
+
+@pytest.mark.parametrize(
+    ("given", "config", "message"),
+    [
+        ({"clam": "x"}, {}, "no `claim`, but clam. Did you mean claim?"),
+        (CLAIM, MODEL, r"config has the key 'model'.*context="),
+        (CLAIM, {"context": MODEL}, r"config has the key 'context'.*context="),
+    ],
+)
+async def test_keys_in_the_wrong_place(given: Any, config: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        await rag.graph.ainvoke(given, config, context=MODEL)
+
+
+async def test_a_graph_around_whose_state_has_no_claim() -> None:
+    with pytest.raises(UserError, match="no `claim`, but question.*with_keys"):
+        await own_graph(rag.graph).ainvoke({"question": "x"})
+
+
+async def test_a_claim_that_is_no_text() -> None:
+    document = await rag.graph.ainvoke({"claim": 3}, context=MODEL)  # type: ignore[call-overload]
+    assert document["error"]["detail"] == "The claim must be a text, not a int."
+
+
+@pytest.mark.parametrize("settings", [MODEL, rag.RagSettings, None])
+def test_settings_of_a_node_that_are_no_settings(settings: Any) -> None:
+    with pytest.raises(UserError, match=r"with_settings takes settings such as Settings\(model=...\), not"):
+        judge_node().with_settings(settings)
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes", "function"),
+    [
+        (lambda state: state["question"], dict, "reads"),
+        (lambda state: {"claim": state["question"]}, lambda document: document["answer"], "writes"),
+    ],
+)
+async def test_a_function_of_with_keys_that_returns_no_dict(reads: Any, writes: Any, function: str) -> None:
+    settings = rag.RagSettings.model_validate(MODEL | {"sources": ["bm25:demo-news"]})
+    node = graph_node(rag.graph).with_settings(settings, "check").with_keys(reads, writes)
+    with pytest.raises(UserError, match=f"The function {function} of with_keys, at the node check, must return a dict"):
+        await own_graph(node).ainvoke({"question": "Saffron is red."})
+
+
+@pytest.mark.parametrize("settings", ["RoundsSettings", RoundsSettings(), Own])
+def test_a_debate_whose_settings_are_no_class_of_settings(settings: Any) -> None:
+    with pytest.raises(TypeError, match="takes the class of its settings"):
+        Debate("own", settings)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "message"),
+    [((), "no node decides the verdict: name it with add_verdict"), (("vtoe",), "add_verdict names 'vtoe', which")],
+)
+def test_a_debate_in_which_no_node_decides(verdicts: Any, message: str) -> None:
+    builder = Debate("own", Settings)
+    builder.add_node("vote", judge_node())
+    builder.add_edge(START, "vote")
+    for node in verdicts:
+        builder.add_verdict(node)
+    with pytest.raises(ValueError, match=message):
+        builder.compile()
+
+
+@pytest.mark.parametrize("is_sync", [False, True])
+async def test_threads_that_are_missing_or_empty(is_sync: bool) -> None:
+    graph = rag.builder.compile(checkpointer=InMemorySaver())
+    empty: Any = {"configurable": {"thread_id": "1"}}
+
+    async def run(given: Any, config: Any = None) -> None:
+        await (asyncio.to_thread(graph.invoke, given, config) if is_sync else graph.ainvoke(given, config))
+
+    with pytest.raises(UserError, match="a run needs the name of its thread"):
+        await run(CLAIM)
+    inputs: list[Any] = [None, Command(resume=True)]
+    for given in inputs:
+        with pytest.raises(UserError, match="waits or was interrupted on this thread"):
+            await run(given, empty)
+
+
+def test_store_use_of_a_text() -> None:
+    with pytest.raises(UserError, match="store_use takes StoreUse"), store_use("replay"):  # type: ignore[arg-type]
+        pass

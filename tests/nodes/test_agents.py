@@ -20,10 +20,9 @@ from moot.nodes._speakers.agents import (
     same_group,
 )
 from moot.nodes._speakers.turns import Agent
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from tests.each import each
-from tests.graphs.scripted_agents import N_AGENT_GRAPHS
 
 COUNTS = st.integers(1, 12)
 
@@ -61,14 +60,6 @@ def test_neighbours_form_a_ring(count: int) -> None:
         newest = [other for name in newest for other in ring[name] if other not in reached]
         reached |= set(newest)
     assert reached == set(names)
-
-
-def test_the_first_and_last_agents_are_neighbours() -> None:
-    """Each of two agents has one neighbour; a single agent has none."""
-    assert sorted(neighbours("a", "abcde")) == ["b", "e"]
-    assert sorted(neighbours("e", "abcde")) == ["a", "d"]
-    assert neighbours("a", "ab") == ["b"]
-    assert neighbours("a", "a") == []
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
@@ -115,18 +106,6 @@ def test_a_group_has_two_or_three_agents(count: int, size: int) -> None:
 
 def declared_agents(given: Any) -> Sequence[Agent]:
     return AgentsSettings.model_validate({"agents": given}).agents
-
-
-def test_a_number_declares_that_many_agents() -> None:
-    assert declared_agents(4) == n_agents(4)
-    assert [agent.name for agent in declared_agents(2)] == ["agent-1", "agent-2"]
-
-
-def test_an_agent_without_a_name_is_named_by_its_position() -> None:
-    given: list[Any] = [{"persona": "a clerk"}, {"name": "eve"}, Agent(seed=3), {"name": ""}]
-    assert [agent.name for agent in declared_agents(given)] == ["agent-1", "eve", "agent-3", "agent-4"]
-    assert declared_agents(given)[2].seed == 3
-    assert [agent.name for agent in AgentsSettings(agents=(Agent(), Agent(persona="a clerk"))).agents] == names_of(2)
 
 
 @each(
@@ -180,36 +159,11 @@ def test_models_may_be_set_only_for_roles_that_exist() -> None:
     load_graph("chat_eval").settings.model_validate({"models": {"summariser": "fake:1"}})
 
 
-@pytest.mark.parametrize("name", [*N_AGENT_GRAPHS, "tit_for_tat"])
-def test_settings_are_unchanged_by_storing_and_loading(name: str) -> None:
-    kind = load_graph(name).settings
-    key = "debaters" if name == "tit_for_tat" else "agents"
-    settings = kind.model_validate({key: [{"persona": "a clerk", "seed": 1}, {"model": {"model": "fake:1"}}]})
-    assert kind.model_validate(settings.model_dump(mode="json")) == settings
-    assert kind.model_validate_json(settings.model_dump_json()) == settings
-
-
-def test_the_json_schema_bounds_the_number_of_agents() -> None:
-    for name in N_AGENT_GRAPHS:
-        schema = TypeAdapter(load_graph(name).settings).json_schema()
-        listed = schema["properties"]["agents"]
-        least = 1 if name == "society_of_minds" else 2
-        assert (listed["type"], listed["minItems"], listed["maxItems"]) == ("array", least, 50)
-
-
 # --- the two sides ----------------------------------------------------------------------------------------------------
 
 
 def names_of_sides(given: Any) -> list[str]:
     return [debater.name for debater in TitForTatSettings.model_validate({"debaters": given}).debaters]
-
-
-def test_sides_have_default_names() -> None:
-    both = ["affirmative", "negative"]
-    assert names_of_sides([{"seed": 1}, {"persona": "a clerk"}]) == both
-    assert names_of_sides([{"name": name} for name in both]) == both
-    assert names_of_sides([Agent(), Agent(name="negative")]) == both
-    assert [debater.name for debater in TitForTatSettings().debaters] == both
 
 
 @pytest.mark.parametrize(
@@ -229,10 +183,3 @@ def test_sides_have_default_names() -> None:
 def test_invalid_sides_are_refused(given: Any) -> None:
     with pytest.raises(ValidationError, match="debaters"):
         names_of_sides(given)
-
-
-def test_a_side_may_have_its_own_model() -> None:
-    models = {"affirmative": "fake:1", "negative": "fake:2", "moderator": "fake:3", "judge": "fake:4"}
-    assert TitForTatSettings.model_validate({"models": models}).models == models
-    with pytest.raises(ValidationError, match="no role 'agent-1'"):
-        TitForTatSettings.model_validate({"models": {"agent-1": "fake:1"}})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,7 +60,7 @@ async def test_a_thread_keeps_its_messages_and_debates_each_new_claim() -> None:
 
     async def ask(**asked: Any) -> dict[str, Any]:
         config: Any = {"configurable": {"thread_id": "1"}}
-        document: dict[str, Any] = await graph.ainvoke(asked, config, context={"model": "fake:1"})
+        document: dict[str, Any] = await graph.ainvoke(cast(Any, asked), config, context={"model": "fake:1"})
         return document
 
     def user(text: str) -> list[dict[str, str]]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._records.entries import Vote
 from moot.nodes._steps.vote import majority
-from moot.nodes._texts.default_confidence import answers_like, confidence_by_votes, confidence_of, vote_share
+from moot.nodes._texts.default_confidence import confidence_by_votes, confidence_of, vote_share
 from moot.nodes._texts.task import make_task
 
 FEVER, WORDS = make_task("fever"), make_task("hotpotqa")
@@ -61,11 +61,6 @@ def test_confidence_is_the_winners_share_of_weight_if_votes_are_weighted() -> No
     }
 
 
-def test_votes_with_only_one_answer_or_no_winner_give_no_confidence() -> None:
-    assert confidence_by_votes(votes([S, None]), votes([S])[0]) == {}
-    assert confidence_by_votes(votes([S, R]), None) == {}
-
-
 @pytest.mark.parametrize("given", [votes([None]), votes([S, None], weight=[0.0, 1.0])])
 def test_a_share_of_a_total_weight_of_zero_is_an_error(given: list[Vote]) -> None:
     """Votes without an answer do not count."""
@@ -84,32 +79,6 @@ def test_confidence_is_the_share_of_answers_of_all_rounds_that_equal_the_verdict
     assert confidence_after(S, [S, S])["confidence_from"] == "2 of 2 answers"
     # No debater gave the judge's verdict as an answer.
     assert confidence_after("NOT ENOUGH INFO", [S, R])["confidence"] == 0.0
-
-
-def test_answers_of_one_group_count_as_the_same_answer() -> None:
-    log: Any = [{"votes": [{"group": 0, "answer": "Paris"}, {"group": 0, "answer": "The French capital"}]}]
-    assert answers_like(WORDS, log, "paris") == (2, 2)
-
-
-def test_a_verdict_that_equals_no_short_answer_has_no_confidence() -> None:
-    found = confidence_after("Lyon", ["Paris", "Paris"], task=WORDS)
-    assert found["confidence"] is None
-    assert "only compared as texts" in found["confidence_from"]
-
-
-def test_a_systems_own_confidence_is_kept_beside_the_share_of_answers() -> None:
-    own = {"confidence": 1.0, "confidence_parts": {"vote_share": 1.0}, "confidence_from": "3 of 3 votes"}
-    found = confidence_after(S, [S, R, S], [S, S, S], **own)
-    assert found == own | {"confidence_parts": {"vote_share": 1.0, "answer_share": 0.833333}}
-    assert confidence_after(S, [S, S, S], **own) == own  # after one round, only the votes count
-
-
-def test_a_missing_confidence_has_a_reason() -> None:
-    assert "one answer" in confidence_after(S, [S])["confidence_from"]
-    voted = {"confidence": 0.5, "confidence_parts": {"vote_share": 0.5}, "confidence_from": "1 of 2 votes"}
-    for known in ({}, voted):
-        assert confidence_after(None, [S, R], **known)["confidence"] is None
-        assert "no verdict" in confidence_after(None, [S, R], **known)["confidence_from"]
 
 
 def test_a_panels_confidence_is_kept_if_its_verdict_has_no_label() -> None:

@@ -19,7 +19,8 @@ def document(*turns: dict[str, Any], answer: str | None = "SUPPORTS", **more: An
     """A result document with these turns and the verdict ``answer``; ``more`` has further keys."""
     calls = [{"role": agent, "model": f"fake:{agent}"} for agent in "abc"]
     task = make_task(None, None, None, "A claim.")
-    return {"task": task, "turns": turns, "calls": calls, "votes": [], "answer": answer, "raw_verdict": answer} | more
+    known: dict[str, Any] = {"votes": [], "round_log": [], "answer": answer, "raw_verdict": answer}
+    return {"task": task, "turns": turns, "calls": calls, **known, **more}
 
 
 def test_the_minority_and_each_change_of_an_answer_are_reported() -> None:
@@ -45,8 +46,139 @@ def test_the_minority_and_each_change_of_an_answer_are_reported() -> None:
     [change] = found["changes"]
     assert change == {
         "agent": "b", "model": "fake:b", "number": None, "round": 2, "before": "REFUTES", "answer": "SUPPORTS",
-        "after": ["a"], "evidence_ids": ["ev-1"],
+        "after": ["a"], "evidence_ids": ["ev-1"], "towards_verdict": True,
     }  # fmt: skip
+    assert found["asked_again"] == 3
+
+
+def test_a_change_is_towards_the_verdict_or_not_and_a_first_usable_answer_is_none() -> None:
+    turns = [answer_turn("a", 1, "SUPPORTS"), answer_turn("b", 1, None), answer_turn("a", 2, "REFUTES")]
+    turns += [answer_turn("b", 2, "REFUTES"), answer_turn("a", 3, "NOT ENOUGH INFO"), answer_turn("b", 3, "REFUTES")]
+    found = dissent_of(document(*turns, answer="REFUTES"))
+    assert [(one["agent"], one["round"], one["towards_verdict"]) for one in found["changes"]] == [
+        ("a", 2, True),
+        ("a", 3, False),
+    ]
+    assert found["asked_again"] == 3
+    undecided = dissent_of(document(*turns, answer=None))
+    assert [one["towards_verdict"] for one in undecided["changes"]] == [None, None]
+
+
+def test_votes_that_do_not_count_are_no_minority() -> None:
+    """A reader of one text whose text leaves the claim open contradicts nobody; an unusable reply is still listed."""
+    given = [("a", "SUPPORTS", 0), ("b", "NOT ENOUGH INFO", None), ("c", "REFUTES", 1), ("d", None, None)]
+    votes = [{"agent": agent, "answer": answer, "group": group} for agent, answer, group in given]
+    found = dissent_of(document(*(answer_turn(agent, 1, answer) for agent, answer, _ in given), votes=votes))
+    assert [(one["answer"], one["by"][0]["agent"]) for one in found["minority"]] == [("REFUTES", "c"), (None, "d")]
+    assert {"answer": "NOT ENOUGH INFO", "votes": 1} in found["votes"]
+
+
+def test_of_readers_who_hear_only_an_aggregator_a_change_is_after_its_answer() -> None:
+    turns = [answer_turn(agent, 1, answer) for agent, answer in (("a", "REFUTES"), ("b", "SUPPORTS"))]
+    turns += [answer_turn("aggregator", 1, "SUPPORTS", step="aggregate"), answer_turn("a", 2, "SUPPORTS", "ev-1")]
+    [change] = dissent_of(document(*turns))["changes"]
+    assert (change["agent"], change["after"], change["evidence_ids"]) == ("a", ["aggregator"], ["ev-1"])
+
+
+def test_of_two_fixed_sides_the_moderators_leaning_may_change() -> None:
+    sides = (("affirmative", "SUPPORTS"), ("neither", None), ("negative", "REFUTES"))
+    turns: list[dict[str, Any]] = []
+    for round, (ahead, label) in enumerate(sides, 1):
+        turns += [
+            answer_turn(side, round, None, "ev-1", step="argue", side=side) for side in ("affirmative", "negative")
+        ]
+        turns[-1]["citations"] += answer_turn("", 0, None, f"ev-{round + 1}")["citations"]
+        turns.append({**answer_turn("moderator", round, None, step="moderate"), "ahead": ahead, "leans": label})
+    found = dissent_of(document(*turns, answer="REFUTES"))
+    [change] = found["changes"]
+    assert (change["agent"], change["round"], change["before"], change["answer"]) == (
+        "moderator",
+        3,
+        "SUPPORTS",
+        "REFUTES",
+    )
+    assert (change["after"], change["towards_verdict"], found["asked_again"]) == (["negative"], True, 1)
+    assert change["evidence_ids"] == ["ev-4"]  # it had quoted ev-1 in earlier rounds
+
+
+def side_turn(side: str, round: int, *cited: str, phase: str = "primary", **more: Any) -> dict[str, Any]:
+    """A counsel's argument in a trial."""
+    turn = answer_turn(side, round, None, *cited, step="argue", side=side, argument="So it is.", phase=phase, **more)
+    del turn["answer"]
+    return turn
+
+
+def critique(round: int, phase: str = "primary", **more: Any) -> dict[str, Any]:
+    """A critic's turn; without ``weaker``, the scores of the sides differ by ``ahead``."""
+    ahead = more.pop("ahead", 0.0)
+    scores = {
+        side: {"logic": 0.5 + share, "evidence": 0.5, "rebuttal": 0.5}
+        for side, share in (("plaintiff", ahead), ("defense", 0.0))
+    }
+    turn = {"step": "critique", "phase": phase, "agent": "critic", "round": round, "debate_resolved": False}
+    return {**turn, **scores, **more}
+
+
+JUDGED = {"step": "judge", "phase": "panel", "agent": "a", "round": 1, "verdict": "NOT SUPPORTED", "reason": "So."}
+
+
+def test_in_a_trial_the_critic_may_change_its_mind_and_a_counsel_concede() -> None:
+    turns = [side_turn("plaintiff", 1, "ev-1", concedes=False), side_turn("defense", 1, concedes=False)]
+    turns += [critique(1, weaker="defense"), side_turn("plaintiff", 2, "ev-1", "ev-2", concedes=True)]
+    turns += [side_turn("defense", 2, "ev-3", concedes=False), critique(2, weaker="plaintiff")]
+    turns += [critique(1, "switched", weaker="defense"), JUDGED]
+    found = dissent_of(document(*turns, answer="REFUTES", raw_verdict="NOT SUPPORTED"))
+    told = [(one["agent"], one["round"], one["before"], one["answer"], one["after"]) for one in found["changes"]]
+    assert told == [
+        ("plaintiff", 2, "SUPPORTED", "NOT SUPPORTED", ["defense"]),
+        ("critic", 2, "SUPPORTED", "NOT SUPPORTED", ["defense"]),
+    ]
+    assert [one["evidence_ids"] for one in found["changes"]] == [["ev-2"], ["ev-3"]]
+    assert [one["towards_verdict"] for one in found["changes"]] == [True, True]
+    assert found["asked_again"] == 5  # each of four arguments, and the critic's second finding
+
+
+def test_in_the_full_procedure_the_critics_scores_say_who_is_ahead() -> None:
+    turns = [side_turn("plaintiff", 1), side_turn("defense", 1), critique(1, ahead=0.25), critique(2, ahead=0.0)]
+    turns += [critique(3, ahead=-0.25), critique(4, debate_resolved=None, plaintiff=None, defense=None), JUDGED]
+    found = dissent_of(document(*turns, raw_verdict="SUPPORTED"))
+    [change] = found["changes"]
+    assert (change["round"], change["answer"], change["after"]) == (3, "NOT SUPPORTED", ["defense"])
+    assert (change["towards_verdict"], found["asked_again"]) == (False, 1)
+
+
+def test_an_agent_of_a_gate_may_give_its_answer_up() -> None:
+    gate = [answer_turn(agent, round, "SUPPORTS", phase="gate") for round in (0, 1) for agent in ("a", "b")]
+    gate[-1]["answer"] = "REFUTES"
+    debate = [answer_turn("c", round, answer) for round, answer in ((1, "SUPPORTS"), (2, "REFUTES"))]
+    found = dissent_of(document(*gate, *debate, answer="REFUTES"))
+    # The debater has not heard the agents.
+    assert [(one["agent"], one["after"]) for one in found["changes"]] == [("b", []), ("c", [])]
+    assert found["asked_again"] == 3
+
+
+def test_free_answers_are_the_same_as_far_as_the_debate_found_it() -> None:
+    """Round 1: Paris, Lyon; round 2: the French capital, Paris; round 3: PARIS!, Lutetia."""
+    task = make_task("short_answer", None, None, "Which city?")
+    said = (("Paris", "Lyon"), ("the French capital", "Paris"), ("PARIS!", "Lutetia"))
+    turns = [
+        answer_turn(agent, r, one) for r, both in enumerate(said, 1) for agent, one in zip("ab", both, strict=True)
+    ]
+    checks = {1: ("Paris", False), 2: ("the French capital", True), 3: ("PARIS!", None)}
+    turns += [
+        {"step": "compare", "phase": "primary", "agent": "b", "round": round, "role": "equivalence",
+         "comparisons": [{"with": first, "same": same, "reason": "."}]}
+        for round, (first, same) in checks.items()
+    ]  # fmt: skip
+    found = dissent_of(document(*turns, answer="PARIS!", task=task))
+    told = [
+        (one["agent"], one["round"], one["answer"], one["after"], one["towards_verdict"]) for one in found["changes"]
+    ]
+    assert told == [("b", 2, "Paris", ["a"], True), ("b", 3, "Lutetia", [], False)]
+    assert found["asked_again"] == 4
+    # Votes with the same group are the same answer, too.
+    votes = [{"agent": "a", "answer": "PARIS!", "group": 0}, {"agent": "b", "answer": "Lutetia", "group": 0}]
+    assert len(dissent_of(document(*turns, answer="PARIS!", task=task, votes=votes))["changes"]) == 1
 
 
 def test_the_minoritys_argument_is_the_one_with_the_most_verified_quotes() -> None:

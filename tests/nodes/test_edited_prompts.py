@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,8 @@ from moot.graphs import load_graph
 from moot.graphs._registry import DESCRIPTIONS, OTHER_GRAPHS
 from moot.graphs.society_of_minds import builder as society_of_minds
 from moot.nodes._models.step_record import StepRecord
+from moot.nodes._runtime.graph import with_prompts
 from moot.nodes._runtime.node import NodeContext
-from moot.nodes._runtime.prompt_settings import with_prompts
 from moot.nodes._runtime.settings import Settings, checked_settings
 from moot.prompts import fill
 from moot.prompts._files import check_edited, shipped
@@ -26,8 +24,8 @@ from tests.each import each
 
 PROMPTS = Path(__file__).parents[2] / "prompts"
 NAMES = sorted(str(path.relative_to(PROMPTS).with_suffix("")) for path in PROMPTS.glob("*/*.md"))
-ATTACKER = "attacks/poison"
-"""The prompt that only evaluations use."""
+OF_EVALUATIONS = {"attacks/poison", "scoring/coverage"}
+"""The prompts that only evaluations use."""
 
 
 @each("name", NAMES)
@@ -53,11 +51,6 @@ def test_an_invalid_edited_prompt_is_refused(edit: Any, message: str) -> None:
         check_edited("tool_mad/respond", edit(shipped("tool_mad/respond")))
 
 
-def test_the_instructions_of_an_edited_prompt_need_no_placeholders() -> None:
-    data = shipped("tool_mad/judge").partition("\n---\n")[2]
-    assert check_edited("tool_mad/judge", f"Decide.\n---\n{data}").startswith("Decide.")
-
-
 @pytest.mark.parametrize("beginning", ["", "You are {name}. {stance}\n"])
 def test_placeholders_about_the_speaker_may_be_moved_or_left_out(beginning: str) -> None:
     edited = beginning + shipped("tit_for_tat/argue").replace('You are "{name}". {stance}\n', "")
@@ -70,14 +63,14 @@ async def test_a_speaker_uses_the_edited_prompt_of_the_settings() -> None:
     settings = checked_settings(kind, {"model": "fake:1", "questions_prompt": "Ask.\n---\n{answer} ({count})"})
     edited = await NodeContext(settings, StepRecord()).speaker("scorer")
     unedited = await NodeContext(kind(model="fake:1"), StepRecord()).speaker("scorer")
-    values = {"answer": "So.", "count": "3", "claim": "Bees make honey.", "of": "."}
+    values = {"answer": "So.", "count": "3", "origin_rule": "", "claim": "Bees make honey.", "of": "."}
     assert edited.filled("scoring/questions", values) == ("Ask.", "So. (3)")
     assert edited.filled("scoring/statements", values) == fill(shipped("scoring/statements"), values)
     assert unedited.filled("scoring/questions", values) == fill(shipped("scoring/questions"), values)
 
 
 def test_each_prompt_is_a_setting_of_a_node_that_studio_draws() -> None:
-    """Only two prompts are not settings: `ATTACKER`, and the prompt that summarises a finished debate."""
+    """Only these prompts are not settings: `OF_EVALUATIONS`, and the prompt that summarises a finished debate."""
     with_field = set()
     for name in (*DESCRIPTIONS, *OTHER_GRAPHS):
         system = load_graph(name, others=True)
@@ -88,15 +81,7 @@ def test_each_prompt_is_a_setting_of_a_node_that_studio_draws() -> None:
             assert drawn & set(extra["langgraph_nodes"]), (name, field, extra)
             assert system.settings.model_fields[field].default == shipped(prompt)
         with_field |= set(system.settings.prompts.values())
-    assert with_field == set(NAMES) - {"reader/summary", ATTACKER}
-
-
-def test_settings_say_which_prompts_were_edited() -> None:
-    kind = with_prompts(Settings, {"tool_mad/judge": ["judge"]})
-    text = "Decide.\n---\n" + shipped("tool_mad/judge").partition("\n---\n")[2]
-    assert (kind().edited(), "judge_prompt" in kind().recorded()) == ({}, False)
-    changed = checked_settings(kind, {"judge_prompt": text})
-    assert (changed.edited(), changed.recorded()["judge_prompt"]) == ({"tool_mad/judge": text}, text)
+    assert with_field == set(NAMES) - {"reader/summary"} - OF_EVALUATIONS
 
 
 def test_an_invalid_edited_prompt_in_settings_is_a_user_error() -> None:
@@ -104,25 +89,6 @@ def test_an_invalid_edited_prompt_in_settings_is_a_user_error() -> None:
     with pytest.raises(UserError, match=r"judge_prompt: \{claim\} is missing below the line") as caught:
         checked_settings(kind, {"judge_prompt": shipped("tool_mad/judge").replace("{claim}", "")})
     assert caught.value.kind == "invalid_setting"
-
-
-def test_no_prompt_is_named_both_in_nodes_and_in_graphs() -> None:
-    """In ``nodes``, each name occurs at most once. Every name except `ATTACKER` occurs in one of the two folders."""
-    written = Counter(
-        (folder, node.value)
-        for folder in ("nodes", "graphs")
-        for path in (PROMPTS.parent / folder).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and node.value in NAMES
-    )
-    assert {name for (folder, name), times in written.items() if folder == "nodes" and times > 1} == set()
-    in_nodes, in_graphs = ({name for where, name in written if where == folder} for folder in ("nodes", "graphs"))
-    assert (in_nodes & in_graphs, in_nodes | in_graphs) == (set(), {*NAMES} - {ATTACKER})
-
-
-def test_two_prompts_with_the_same_field_are_refused() -> None:
-    with pytest.raises(ValueError, match="same field"):
-        with_prompts(Settings, {"tool_mad/judge": ["judge"], "tit_for_tat/judge": ["other"]})
 
 
 @pytest.mark.parametrize("empty_context", [True, False])

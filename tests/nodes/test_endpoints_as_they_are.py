@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,8 +20,9 @@ from moot.nodes._models.reply_parsing import read_reply
 from moot.retrievers._encoders import TextsTooLong, open_encoder
 
 from tests.nodes.test_read_reply import ANSWER, model_message
-from tests.retrievers.conftest import Answer, Serve, Server
-from tests.retrievers.conftest import serve as serve  # a fixture
+from tests.retrievers.conftest import Serve
+from tests.retrievers.conftest import endpoint as endpoint  # a fixture, and the one that it needs
+from tests.retrievers.conftest import serve as serve
 
 # langchain-openai warns of a refused schema, and advises a method that moot does not use.
 pytestmark = pytest.mark.filterwarnings("ignore:Invalid schema for OpenAI")
@@ -34,19 +37,6 @@ def _forget() -> Iterator[None]:
     yield
     forget_contexts()
     forget_replies()
-
-
-@pytest.fixture
-def endpoint(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Serve:
-    """A function like `serve`; models with the prefix ``openai:`` use the server that it starts."""
-
-    async def start(answer: Answer) -> Server:
-        server = await serve(answer)
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url + "/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
-        return server
-
-    return start
 
 
 def completion(content: str | None, finish: str = "stop", prompt: int = 100, reply: int = 20, **usage: Any) -> Any:
@@ -152,6 +142,93 @@ async def test_the_older_name_of_the_limit_is_learnt_once(endpoint: Serve) -> No
     assert [body.get("max_tokens") for body in bodies] == [None, 700]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "messages[0].role: unknown variant `developer`, expected one of `system`, `user`",
+        "developer is not one of ['system', 'assistant', 'user'] - 'messages.0.role'",
+        "Input should be 'system' or 'user'; input tag 'developer' found using 'role' does not match",
+        "invalid parameter 'messages[0].role': invalid role 'developer', must be one of: system, user",
+    ],
+)
+async def test_an_endpoint_that_refuses_the_role_developer_gets_system(endpoint: Serve, words: str) -> None:
+    def respond(number: int, body: Any) -> Any:
+        if body["messages"][0]["role"] == "developer":
+            return refusal(words)
+        return completion(TEXT)
+
+    document, bodies = await debate(endpoint, respond, model="openai:o3-mini", temperature=None)
+    assert document["answer"] == "SUPPORTS"
+    assert [body["messages"][0]["role"] for body in bodies] == ["developer", "system"]
+
+
+async def test_an_endpoint_that_refuses_stream_options_gets_none(endpoint: Serve) -> None:
+    def respond(number: int, body: Any) -> Any:
+        assert body["stream"]
+        if "stream_options" in body:
+            return refusal("Unrecognized request argument supplied: stream_options")
+        part = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+        choice = {"index": 0, "delta": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}
+        text = f"data: {json.dumps({**part, 'choices': [choice]})}\n\ndata: [DONE]\n\n"
+        return web.Response(text=text, content_type="text/event-stream")
+
+    server = await endpoint(respond)
+    graph = load_graph("standard_prompting").graph
+    modes: Any = ["messages", "values"]
+    for _ in range(2):  # what was learnt holds for the next debate
+        context = {"model": "openai:m", "max_wait": 0}
+        async for mode, part in graph.astream({"claim": "It is so."}, context=context, stream_mode=modes):
+            document: Any = part if mode == "values" else None
+        assert document["answer"] == "SUPPORTS"
+    assert ["stream_options" in body for body in server.bodies] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("response", "kind", "words"),
+    [
+        (completion(TEXT), None, ""),
+        (completion("", "content_filter"), "refused", "content filter being triggered"),
+        (
+            refusal(
+                "The response was filtered due to Azure OpenAI's content management policy.", code="content_filter"
+            ),
+            "refused",
+            "content management policy",
+        ),
+        (
+            refusal("The API deployment for this resource does not exist.", 404, code="DeploymentNotFound"),
+            "unknown_model",
+            "Check its name.",
+        ),
+    ],
+)
+async def test_a_debate_with_azure(
+    endpoint: Serve, monkeypatch: pytest.MonkeyPatch, response: Any, kind: str | None, words: str
+) -> None:
+    body, status = (response, 200) if isinstance(response, dict) else (json.loads(response.body), response.status)
+    server = await endpoint(lambda number, _: web.json_response(body, status=status))
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", server.url)
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "k" * 20)
+    monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    context = {"model": "azure_openai:mine", "max_tokens": 900}
+    document = await load_graph("standard_prompting").graph.ainvoke({"claim": "It is so."}, context=context)
+    assert (document["error"] or {}).get("kind") == kind, document["error"]
+    assert words in str(document["error"])
+    assert (server.paths, len(server.bodies)) == (["/openai/deployments/mine/chat/completions"], 1)
+    assert server.bodies[0]["max_completion_tokens"] == 900
+
+
+def test_langchains_warnings_about_a_refused_schema_are_not_shown() -> None:
+    program = (
+        "import warnings, moot.nodes._models.call.sending;"
+        'warnings.warn("Invalid schema for OpenAI\'s structured output feature, which is");'
+        'warnings.warn("This model does not support OpenAI\'s structured output feature, which is")'
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
 def thinks(number: int, body: Any) -> Any:
     """The reply of a model that writes 900 hidden tokens first."""
     limit = body.get("max_completion_tokens")
@@ -166,6 +243,7 @@ def thinks(number: int, body: Any) -> Any:
         ({"budget": 60_000}, "SUPPORTS", [512, 4608]),
         ({"budget": 1500}, None, [512]),
         ({"max_tokens": 600}, None, [600]),
+        ({"budget": 60_000, "model": "openai:deepseek-r1:7b"}, "SUPPORTS", [4608]),  # its name says that it thinks
     ],
 )
 async def test_a_reply_of_thoughts_alone_is_asked_again_with_more_room_if_a_ceiling_allows(
@@ -178,10 +256,15 @@ async def test_a_reply_of_thoughts_alone_is_asked_again_with_more_room_if_a_ceil
 
 
 async def test_cached_prompt_tokens_are_counted_and_priced(endpoint: Serve) -> None:
-    cached: Any = {"prompt_tokens_details": {"cached_tokens": 60}}
-    document, _ = await debate(endpoint, lambda n, _: completion(TEXT, **cached))
-    [call] = document["calls"]
-    assert call["cached_tokens"] == 60
+    ways: Any = [
+        {"prompt_tokens_details": {"cached_tokens": 60}},
+        {"prompt_cache_hit_tokens": 60},
+        {"cached_tokens": 60},
+    ]
+    for cached in ways:
+        document, _ = await debate(endpoint, lambda n, _, cached=cached: completion(TEXT, **cached))  # type: ignore[misc]
+        [call] = document["calls"]
+        assert call["cached_tokens"] == 60
     price: Any = {"input": 1.0, "cached": 0.25, "output": 2.0}
     assert list(costs_of(100, 20, price, 60)) == pytest.approx([55e-6, 40e-6])
     assert cost_of([call], {"openai:m": price}) == pytest.approx(95e-6)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from moot.core.errors import UserError
 from moot.nodes._models.equal_cost import FullCost, ceiling_settings, full_cost, ratios
+from moot.nodes._models.spend import spent_by
 
 PRICES: Any = {"openai:m": {"input": 1.0, "output": 10.0}}
 
@@ -51,3 +52,12 @@ def test_the_cost_is_none_if_token_counts_or_prices_are_unknown() -> None:
 def test_a_ceiling_from_an_unknown_or_zero_cost_is_refused(equal: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         ceiling_settings(FullCost(None, None, 0, 1.0), equal)
+
+
+def test_prompts_in_the_cache_have_their_price_in_the_debate_and_in_its_controls() -> None:
+    """Of 100 prompt tokens at 1 USD a million, 80 are in the cache at 0.1; 20 of the reply cost 10: 20 + 8 + 200."""
+    prices: Any = {"openai:m": {"input": 1.0, "cached": 0.1, "output": 10.0}}
+    debate = full_cost([call(cached_tokens=80)], 1.0, prices)
+    assert debate.usd == pytest.approx(228e-6)
+    assert ceiling_settings(debate, "usd")["max_cost"] == debate.usd
+    assert spent_by([call(cached_tokens=80)], prices).usd == debate.usd  # what the control's budget counts of its own

@@ -7,13 +7,10 @@ from itertools import cycle, permutations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from moot.nodes._records.entries import Turn, Vote
 from moot.nodes._steps.compare import agreed_answer, answers_of, average_scores, group_answers
-from moot.nodes._steps.faithfulness import faithfulness_score
-from moot.nodes._steps.score import answer_is_stable, average, mean_cosine
+from moot.nodes._steps.score import answer_is_stable, faithfulness_score, mean_cosine
 from moot.nodes._texts.task import make_task
 
 from tests.each import each
@@ -82,30 +79,6 @@ def test_an_answer_is_stable_if_its_scores_reach_their_thresholds(
     """Without evidence, faithfulness does not count."""
     scores = {"faithfulness": faithfulness, "answer_relevance": relevance}
     assert answer_is_stable(scores, **THRESHOLDS, has_evidence=has_evidence) is stable
-
-
-def test_an_answer_is_not_stable_if_a_score_that_counts_is_missing() -> None:
-    assert not answer_is_stable({"answer_relevance": 1.0}, **THRESHOLDS, has_evidence=True)
-    assert not answer_is_stable({}, **THRESHOLDS, has_evidence=True)
-    assert not answer_is_stable({}, faithfulness=0, answer_relevance=0, has_evidence=False)
-
-
-@pytest.mark.parametrize(
-    ("values", "mean"), [([], None), ([None], None), ([0.5, None, 1.0], 0.75), ([0.0, None], 0.0), ([0.2], 0.2)]
-)
-def test_an_average_ignores_unknown_scores(values: list[float | None], mean: float | None) -> None:
-    assert average(values) == (None if mean is None else pytest.approx(mean))
-
-
-@given(st.lists(st.none() | st.floats(0, 1)))
-def test_an_average_lies_between_the_lowest_and_the_highest_score(values: list[float | None]) -> None:
-    known = [v for v in values if v is not None]
-    mean = average(values)
-    if not known:
-        assert mean is None
-    else:
-        assert mean is not None
-        assert min(known) - 1e-9 <= mean <= max(known) + 1e-9
 
 
 @pytest.mark.parametrize(

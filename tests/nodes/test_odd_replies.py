@@ -9,7 +9,6 @@ import pytest
 from langchain_core.messages import BaseMessage, HumanMessage
 from moot.core.endpoint import Endpoint, Limits
 from moot.core.errors import MootError
-from moot.graphs import load_graph
 from moot.nodes._models.chat_models import ChatModel, open_chat_model
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._records.entries import Call
@@ -152,37 +151,6 @@ async def test_an_unusable_reply_causes_an_error_that_says_what_to_do(
     assert isinstance(outcome, MootError)
     assert outcome.kind == ("bad_response" if kind == "empty" else kind)
     assert any(words in outcome.detail for words in ("Check ", "Try again", "lower"))
-
-
-@pytest.mark.parametrize("name", [*USABLE, *UNUSABLE])
-@pytest.mark.parametrize("as_stream", [False, True])
-async def test_a_debate_with_an_odd_reply_returns_a_document(
-    name: str, as_stream: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If the reply can be used, the status is ``done``; otherwise it is ``failed``."""
-    body, kind = (USABLE[name][0], "bad_response") if name in USABLE else UNUSABLE[name]
-    if not as_stream or isinstance(body, bytes):
-        respond = respond_with(answer(body))
-    elif name in USABLE:
-        respond = stream_response({**body})
-    else:
-        respond = respond_with(STREAM, event(**body), close=True)
-    system = load_graph("chain_of_thought")
-    context = system.settings.model_validate({"model": "openai:m", "attempts": 1, "max_wait": 0, "timeout": 20})
-    async with raw_server(respond) as raw:
-        monkeypatch.setenv("OPENAI_BASE_URL", raw.url)
-        if as_stream:
-            parts = system.graph.astream({"claim": "It is so."}, context=context, stream_mode=["messages", "values"])
-            document: Any = [value async for mode, value in parts if mode == "values"][-1]
-        else:
-            document = await system.graph.ainvoke({"claim": "It is so."}, context=context)
-    if name in USABLE and not (as_stream and name in BAD_IF_STREAMED):
-        assert (document["status"], document["answer"]) == ("done", "SUPPORTS")
-    else:
-        assert document["status"] == "failed"
-        empty = kind == "empty" or (as_stream and name in ("choices null", "no choices"))
-        assert document["error"]["kind"] in ({"empty", "bad_response"} if empty else {kind})
-    json.dumps(document)
 
 
 @pytest.mark.parametrize("as_stream", [False, True])

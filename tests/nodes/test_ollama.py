@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
+import httpx
 import pytest
+from langchain_ollama import ChatOllama
+from moot.core.endpoint import ollama_address
 from moot.core.errors import UserError
 from moot.graphs import society_of_minds
 from moot.nodes._models.contexts import forget_contexts
+from moot.nodes._models.reply_limits import forget_replies
 from moot.retrievers import open_encoder
 
 from tests.ollama_server import running_ollama
@@ -23,10 +27,15 @@ def _no_contexts() -> None:
     forget_contexts()
 
 
+def own_object(**settings: Any) -> ChatOllama:
+    """A model object of a user; it keeps no connection, which nobody would close when the test's event loop ends."""
+    return ChatOllama(**settings, async_client_kwargs={"limits": httpx.Limits(max_keepalive_connections=0)})
+
+
 async def debate(monkeypatch: pytest.MonkeyPatch, url: str, given: Any = None, **settings: Any) -> dict[str, Any]:
     monkeypatch.setenv("OLLAMA_BASE_URL", url)
     document: dict[str, Any] = await society_of_minds.graph.ainvoke(
-        {"claim": CLAIM, "given": given}, context=SETTINGS | settings
+        {"claim": CLAIM, "given": given}, context=cast(Any, SETTINGS | settings)
     )
     return document
 
@@ -42,6 +51,15 @@ async def test_debate_gets_schemas_and_counts(monkeypatch: pytest.MonkeyPatch, p
     assert isinstance(options["seed"], int)
     assert "num_ctx" not in options
     assert all(call["prompt_tokens"] and call["completion_tokens"] for call in document["calls"])
+
+
+async def test_a_model_that_thinks_gets_room_under_a_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_replies()
+    async with running_ollama(models=("mine:latest",), thinks=True) as server:
+        for model in ("ollama:mine", own_object(model="mine", base_url=server.url)):
+            document = await debate(monkeypatch, server.url, model=model, budget=100_000, context_tokens=40_000)
+            assert document["status"] == "done", document["error"]
+    assert {chat["options"]["num_predict"] for chat in server.chats()} == {4608}
 
 
 @pytest.mark.parametrize("tells_context", [True, False])
@@ -75,6 +93,51 @@ async def test_cut_prompt_is_noticed_and_shortened(monkeypatch: pytest.MonkeyPat
     assert "OLLAMA_CONTEXT_LENGTH" in failed["detail"]
     last = document["calls"][-1]
     assert last["outcome"] == "ok"
+
+
+async def test_an_object_is_asked_for_its_context_and_cut_prompts_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_ollama() as server:
+        chat = own_object(model="qwen3:8b", base_url=server.url)
+        document = await debate(monkeypatch, server.url, LONG, model=chat)
+        assert document["status"] == "done", document["error"]
+        assert (server.cuts, document["calls"][0]["left_out"]["context"]) == (0, 4096)
+        own = own_object(model="qwen3:8b", base_url=server.url, num_ctx=6000)
+        await debate(monkeypatch, server.url, model=own)
+        await debate(monkeypatch, server.url, model=own, context_tokens=7000)
+        assert [chat["options"].get("num_ctx") for chat in server.chats()] == [None] * 4 + [6000] * 4 + [7000] * 4
+        monkeypatch.setattr("tests.ollama_server.BYTES_PER_TOKEN", 2)
+        document = await debate(monkeypatch, server.url, LONG, model=chat)
+        assert server.cuts
+        assert "has cut the prompt" in next(c["detail"] for c in document["calls"] if c["outcome"] == "failed")
+        missing = own_object(model="other", base_url=server.url)
+        document = await debate(monkeypatch, server.url, model=missing)
+        assert "ollama pull other" in document["error"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("OLLAMA_BASE_URL", "127.0.0.1:{port}"), ("OLLAMA_HOST", "0.0.0.0:{port}"), ("OLLAMA_HOST", ":{port}/")],
+)
+async def test_addresses_without_a_scheme(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
+    async with running_ollama() as server:
+        monkeypatch.setenv(variable, value.format(port=server.url.rpartition(":")[2]))
+        context: Any = SETTINGS
+        document = await society_of_minds.graph.ainvoke({"claim": CLAIM}, context=context)
+    assert document["status"] == "done", document["error"]
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:11434"),
+        ("http://box", "http://box:80"),
+        ("https://box/ollama", "https://box:443/ollama"),
+        ("[::]:5", "http://[::1]:5"),
+        ("a:b:c", "a:b:c"),
+    ],
+)
+def test_a_host_of_ollama_becomes_an_address(host: str, address: str) -> None:
+    assert ollama_address(host) == address
 
 
 async def test_errors_name_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import pytest
@@ -15,18 +14,14 @@ from langgraph.graph import END, START, StateGraph
 from moot.core.errors import ReplyError, UserError
 from moot.graphs import standard_prompting
 from moot.nodes import graph_node, open_chat_model
-from moot.nodes._models.fake import FakeChatModel
 from moot.nodes._records.entries import Turn
 from moot.nodes._records.reducers import merge_turns
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._speakers.single import SingleAgentSettings
 from moot.nodes._steps.faithfulness import faithfulness, faithfulness_node
 from moot.nodes._steps.judging import judge
-from moot.nodes._steps.moderating import moderate_node
 from moot.nodes._steps.query import formulate_query, query_node
-from moot.nodes._steps.relevance import answer_relevance
 from moot.nodes._steps.responding import respond
-from moot.nodes._steps.score import mean_cosine
 from moot.nodes._texts.replies import QueryReply, reply_schema
 from moot.nodes._texts.task import make_task
 from moot.nodes._trial.panel import compile_record_node
@@ -38,32 +33,10 @@ CLAIM = "The kilogram is defined by a constant."
 TASK = make_task()
 TURN: Turn = {"round": 1, "phase": "primary", "agent": "search", "step": "respond"}
 ANSWER: Turn = {**TURN, "answer": "SUPPORTS", "rationale": "So it is.", "citations": []}
-FAKE = FakeChatModel(seed="1")
 
 
 def evidence() -> list[Evidence]:
     return [make_evidence(text="It is.", title="Units", source="a book", query="kg", score=1.0, retriever="bm25:x")]
-
-
-class LengthEncoder:
-    """An encoder with vectors that are easy to compute by hand."""
-
-    name = "lengths"
-
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        return [[1.0, float(len(t) % 3)] for t in texts]
-
-    def remember(self, texts: Sequence[str], vectors: Sequence[list[float]]) -> None:
-        pass
-
-
-async def test_formulate_query_returns_a_query() -> None:
-    """The seed of the fake model determines the query."""
-    query = await formulate_query(CLAIM, FAKE)
-    assert query
-    assert query == await formulate_query(CLAIM, FakeChatModel(seed="1"))
-    assert query != await formulate_query(CLAIM, FakeChatModel(seed="2"))
-    assert await formulate_query(CLAIM, FAKE, opponents=[ANSWER], previous_query=query)
 
 
 async def test_an_object_that_is_not_a_chat_model_of_langchain_is_refused() -> None:
@@ -72,13 +45,6 @@ async def test_an_object_that_is_not_a_chat_model_of_langchain_is_refused() -> N
             await judge(CLAIM, TASK, [ANSWER], evidence(), model)  # type: ignore[arg-type]
         assert type(model).__name__ in refused.value.detail
     assert await judge(CLAIM, TASK, [ANSWER], evidence(), (await open_chat_model("fake:1")).chat)
-
-
-async def test_respond_returns_an_answer_that_the_task_allows() -> None:
-    reply = await respond(CLAIM, TASK, evidence(), FAKE, opponents=[ANSWER])
-    assert reply.answer in TASK["labels"]
-    assert reply.rationale
-    assert (await respond(CLAIM, make_task(options=["yes", "no"]), [], FAKE)).answer in ("A", "B")
 
 
 async def test_an_answer_without_a_verified_quote_is_refused() -> None:
@@ -97,12 +63,6 @@ async def test_an_answer_without_a_verified_quote_is_refused() -> None:
     assert await respond(CLAIM, TASK, [], FakeListChatModel(responses=replies), verified_quotes=True)
 
 
-async def test_faithfulness_is_the_share_of_supported_statements() -> None:
-    found = await faithfulness("It is so.", evidence(), FAKE, claim=CLAIM)
-    assert len(found.statements) == len(found.supported) > 0
-    assert found.score == sum(found.supported) / len(found.supported)
-
-
 async def test_faithfulness_without_statements_is_unknown() -> None:
     model = FakeListChatModel(responses=['{"statements": []}', '{"verdicts": []}'])
     found = await faithfulness("Well.", evidence(), model)
@@ -116,24 +76,6 @@ async def test_verdicts_are_matched_to_statements_by_index() -> None:
     model = FakeListChatModel(responses=['{"statements": ["One.", "Two."]}', verdicts % (1, "true", 0, "false")])
     found = await faithfulness("One. Two.", evidence(), model)
     assert (found.score, found.supported) == (0.5, [False, True])
-
-
-@pytest.mark.parametrize("n", [1, 3, 5])
-async def test_answer_relevance_compares_n_questions_with_the_claim(n: int) -> None:
-    """By default, the claim is compared as a question. With ``as_given``, the claim is compared unchanged."""
-    encoder = LengthEncoder()
-    found = await answer_relevance(CLAIM, "SUPPORTS. So it is.", FAKE, encoder, n)
-    assert len(found.questions) == n
-    vectors = await encoder.embed([f"Is it true that {CLAIM}?", *found.questions])
-    assert found.score == mean_cosine(vectors[0], vectors[1:])
-    vectors = await encoder.embed([CLAIM, *found.questions])
-    as_given = await answer_relevance(CLAIM, "SUPPORTS. So it is.", FAKE, encoder, n, claim_form="as_given")
-    assert as_given.score == mean_cosine(vectors[0], vectors[1:]) != found.score
-
-
-async def test_judge_returns_a_label_of_the_task() -> None:
-    reply = await judge(CLAIM, TASK, [ANSWER, {**ANSWER, "round": 2}], evidence(), FAKE, scores={"search": {}})
-    assert reply.answer in TASK["labels"]
 
 
 async def test_replies_without_json_cause_an_error_that_names_the_role() -> None:
@@ -184,28 +126,6 @@ def user_graph(node: Any) -> Any:
     builder.add_edge(START, "score")
     builder.add_edge("score", END)
     return builder.compile()
-
-
-async def test_a_node_works_in_a_graph_of_a_user() -> None:
-    graph = user_graph(faithfulness_node().with_settings(Settings(model="fake:1"), "score"))
-    state = await graph.ainvoke({"claim": CLAIM, "turns": [ANSWER], "evidence": evidence()})
-    [turn] = state["turns"]
-    assert 0 <= turn["scores"]["faithfulness"] <= 1
-    assert turn["rationale"] == "So it is."
-    assert [(c["node"], c["role"], c["model"], c["agent"]) for c in state["calls"]] == [
-        ("score", "scorer", "fake:1", "search")
-    ] * 2
-    assert state["depth"] == 2
-    assert state.get("error") is None
-
-
-async def test_the_moderators_turn_has_only_the_ids_of_given_evidence() -> None:
-    given = make_evidence(text="It was.")
-    graph = user_graph(moderate_node().with_settings(Settings(model="fake:1")))
-    state = await graph.ainvoke(
-        {"claim": CLAIM, "task": TASK, "turns": [ANSWER], "rounds": 1, "evidence": [*evidence(), given]}
-    )
-    assert (state["turns"][-1]["step"], state["turns"][-1]["evidence_ids"]) == ("moderate", [given["id"]])
 
 
 async def test_a_node_in_a_failed_debate_does_nothing() -> None:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from moot.core.errors import ErrorRecord
 from moot.graphs import load_graph
@@ -22,10 +21,8 @@ from moot.nodes._records.reducers import (
     merge_readings,
     merge_turns,
     merge_warnings,
-    overwrite,
     written_values,
 )
-from moot.nodes._runtime.state import StepUpdate
 
 KEYS = ("round", "phase", "agent", "step")
 OWN_PHASE = "rehearsal"
@@ -78,42 +75,12 @@ def test_a_later_write_to_a_turn_replaces_earlier_fields(old: list[Turn], new: l
         assert turn.get("scores", {}) == scores
 
 
-@given(TURNS, TURNS, TURNS)
-def test_merging_turns_is_associative(a: list[Turn], b: list[Turn], c: list[Turn]) -> None:
-    assert merge_turns(merge_turns(a, b), c) == merge_turns(a, merge_turns(b, c))
-
-
-@given(TURNS)
-def test_an_empty_write_changes_nothing(turns: list[Turn]) -> None:
-    merged = merge_turns([], turns)
-    assert merge_turns(merged, []) == merged
-
-
 @given(TURNS)
 def test_a_write_does_not_modify_the_turns_of_a_checkpoint(turns: list[Turn]) -> None:
     merged = merge_turns([], turns)
     before = deepcopy(merged)
     merge_turns(merged, turns)
     assert merged == before
-
-
-TURN: Turn = {"round": 1, "phase": "primary", "agent": "a", "step": "respond"}
-WRITES: list[Turn] = [
-    {**TURN, "query": "q", "evidence_ids": ["ev-1"]},
-    {**TURN, "answer": "YES", "rationale": "So."},
-    {**TURN, "scores": {"faithfulness": 0.5, "statements": ["So."]}},
-    {**TURN, "scores": {"answer_relevance": None}},
-]
-
-
-@given(st.permutations(WRITES), st.integers(0, 4))
-def test_the_order_of_writes_to_different_fields_of_a_turn_does_not_matter(writes: list[Turn], cut: int) -> None:
-    [turn] = merge_turns(writes[:cut], writes[cut:])
-    assert turn == {
-        **WRITES[0],
-        **WRITES[1],
-        "scores": {"faithfulness": 0.5, "statements": ["So."], "answer_relevance": None},
-    }
 
 
 @given(TURNS)
@@ -177,29 +144,6 @@ def test_warnings_of_some_kinds_are_kept_only_once(kind: str) -> None:
         assert first == then == [warned, other]
     else:
         assert then == [warned, other, warned, other, warned, warned]
-
-
-async def test_overwrite_bypasses_the_reducer_of_a_key() -> None:
-    """The wrapped write is plain JSON; `written_values` unwraps it."""
-    error: ErrorRecord = {"kind": "timeout", "where": "here", "detail": "late", "retryable": True}
-    old_values: dict[str, Any] = {
-        "turns": [TURN],
-        "corpora": [{"agent": "a"}],
-        "warnings": [{"kind": "late"}],
-        "depth": 5,
-    }
-    new = {key: overwrite(type(value)()) for key, value in old_values.items()}
-    graph = StateGraph(StepUpdate)
-    graph.add_node("reset", lambda state: {**new, "error": None})
-    graph.add_edge(START, "reset")
-    written = await graph.compile().ainvoke({**old_values, "error": error})  # type: ignore[call-overload]
-    assert {key: written[key] for key in old_values} == {"turns": [], "corpora": [], "warnings": [], "depth": 0}
-    assert written["error"] is None
-    assert written_values({**new, "error": None, "claim": "C"}) == {
-        **{k: written[k] for k in old_values},
-        "error": None,
-    } | {"claim": "C"}
-    assert json.loads(json.dumps(new)) == new
 
 
 async def test_a_new_debate_on_a_thread_clears_the_state_of_the_previous_debate() -> None:

@@ -1,4 +1,4 @@
-"""Thousands of random replies for every kind of task: the parsers raise no exception and invent no answer."""
+"""A thousand random replies for all kinds of tasks: the parsers raise no exception and invent no answer."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ TASKS = {
     "number": make_task("gsm8k"),
     "expression": make_task("math"),
 }
-REPLIES = 2000
+REPLIES = 120
 NOISE = [
     *("\x00", "\u202e", "\ud83d", "\u200b", "湖", "ﷺ", "٣"),
     *("\\", "{", "}", '"', "[", "`", "<think>", "</answer>", "~~"),
 ]
-WORDS = [" ", "not", "is", "the answer", ":", "\\boxed{", "="]
 
 
 def valid_answers(task: Task) -> list[str]:
@@ -131,15 +130,3 @@ def test_a_reply_cut_at_any_byte_is_not_usable(name: str) -> None:
         assert (found, outcome) == (None, "empty" if end == 0 else "unparsed")
     found, _, _ = read_reply(AIMessage(reply.decode()), answer_reply(task))
     assert found is not None
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_a_parsed_label_or_number_stays_the_same_if_it_is_parsed_again(name: str) -> None:
-    """No text makes a parser raise an exception."""
-    rng = random.Random(name)
-    for _ in range(REPLIES):
-        parts = rng.choices([*valid_answers(TASKS[name]), *NOISE, *WORDS], k=6)
-        text = "".join(parts)
-        answer = read_answer(TASKS[name], text)
-        if answer is not None and name not in ("short answer", "expression"):
-            assert read_answer(TASKS[name], answer) == answer

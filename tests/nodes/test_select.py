@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage
-from moot.core.errors import ReplyError
 from moot.nodes._models.reply_parsing import read_reply
-from moot.nodes._steps.select import Selection, select_evidence, select_reply, valid_numbers
-from moot.nodes._texts.replies import reply_schema
+from moot.nodes._steps.select import Selection, select_evidence, select_reply
 from moot.nodes._texts.task import make_task
 from moot.retrievers import Evidence
 
@@ -22,7 +20,6 @@ from tests.each import each
 
 CLAIM = "The bridge is closed."
 FRAGMENTS = [*"[]{}<>-,.:\"' ", "0", "2", "14", "[3]", "no item helps", "not found", "item", '{"selected": ']
-NUMBERS = st.lists(st.integers(-3, 12), max_size=12)
 
 
 def pool(size: int) -> list[Evidence]:
@@ -39,19 +36,6 @@ def numbers_read(text: str, size: int = 5) -> list[int] | None:
     """The numbers that are read from a reply; None if the reply is unusable."""
     found, _, _ = read_reply(AIMessage(text), select_reply(size, 3))
     return found.selected if found else None
-
-
-@given(NUMBERS, st.integers(0, 9), st.integers(0, 5))
-def test_the_first_valid_numbers_are_kept(numbers: list[int], size: int, most: int) -> None:
-    selected, dropped = valid_numbers(numbers, size, most)
-    valid = [n for n in numbers if n in range(1, size + 1)]
-    assert len(selected) == min(most, len(set(valid)))
-    assert len(set(selected)) == len(selected)
-    assert set(selected) <= set(valid)
-    for number in selected:  # every valid number before a kept number is kept
-        assert set(valid[: valid.index(number)]) <= set(selected)
-    assert selected == sorted(selected, key=valid.index)
-    assert (set(dropped), len(dropped)) == (set(numbers) - set(valid), len(set(numbers) - set(valid)))
 
 
 @pytest.mark.parametrize(
@@ -115,34 +99,7 @@ def test_only_numbers_in_the_text_are_read(text: str) -> None:
     assert found is None or set(found) <= {int(n) for n in re.findall(r"\d+", text)}
 
 
-async def test_an_unusable_reply_is_retried_once() -> None:
-    assert (await select("Hm.", '{"selected": [3], "reason": ""}')).numbers == [3]
-    with pytest.raises(ReplyError, match="no usable reply"):
-        await select("Hm.", "Hm?", '{"selected": [3], "reason": ""}')
-
-
-async def test_the_caller_can_set_the_maximum_number_of_selected_items() -> None:
-    assert (await select('{"selected": [1, 2, 3, 4]}', most=1)).numbers == [1]
-    assert (await select('{"selected": [6, 5, 4, 3, 2]}', size=6, most=4)).numbers == [6, 5, 4, 3]
-
-
-def test_the_schema_allows_up_to_three_numbers_of_the_pool() -> None:
-    schema = reply_schema(select_reply(5, 3))
-    assert schema["properties"]["selected"] == {
-        "type": "array",
-        "items": {"type": "integer", "minimum": 1, "maximum": 5},
-        "minItems": 0,
-        "maxItems": 3,
-    }
-    assert set(schema["required"]) == {"selected", "reason"}
-
-
 @pytest.mark.parametrize("text", ["[" + "1 " * 5000, "[" + "12" * 5000, "[1, " * 5000, "no " * 5000, "[" * 10_000])
 def test_a_long_text_without_a_selection_is_refused_quickly(text: str) -> None:
     """A regular expression with exponential backtracking would not end."""
-    assert numbers_read(text) is None
-
-
-@pytest.mark.parametrize("text", ["No, [2] does not help.", "[1] helps, [2] is not relevant.", "See [] and choose."])
-def test_an_ambiguous_reply_is_refused(text: str) -> None:
     assert numbers_read(text) is None

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from moot.nodes._models.contexts import bytes_of
 from moot.nodes._texts.shorten import ShortenedTexts, cited_in, drop_elements, shorten
-from moot.nodes._texts.show import show_evidence, show_history, show_pool
-from moot.nodes._trial.courtroom import show_statements
+from moot.nodes._texts.show import show_evidence, show_history
 from moot.nodes._trial.panel import show_critic
 from moot.prompts import as_data, fill
 from moot.retrievers import Evidence
@@ -69,11 +68,6 @@ TURNS = [answer(r, agent, text_of(r, 300)) for r in range(1, 11) for agent in ("
 WHOLE = prompt(PIECES, TURNS)
 
 
-def test_a_prompt_that_fits_is_unchanged() -> None:
-    made = shorten([WHOLE], bytes_of(WHOLE))
-    assert made == ShortenedTexts([WHOLE], size=bytes_of(WHOLE))
-
-
 def test_evidence_of_the_worst_rank_is_dropped_first() -> None:
     """A note in the prompt says how many pieces were dropped."""
     made = shorten([WHOLE], bytes_of(WHOLE) - 3000)
@@ -85,23 +79,6 @@ def test_evidence_of_the_worst_rank_is_dropped_first() -> None:
     assert f"\n(Left out here, as the prompt would otherwise be too long: {note}.)\n\nThe debate" in made.texts[0]
     ranks = {"p1": 3, "p2": 2, "p3": 1, "p4": 3, "p5": 2, "p6": 1}
     assert shown_ids(shorten([WHOLE], bytes_of(WHOLE) - 5500, ranks)) == ["p2", "p3", "p5", "p6"]
-
-
-def test_show_evidence_keeps_the_ranks_from_the_search() -> None:
-    """A piece without a rank stays without one."""
-    found = [piece(1, "One.", 3), piece(2, "Two.", 1), piece(3, "Three.")]
-    assert vars(show_evidence(found))["ranks"] == {"p1": 3, "p2": 1}
-
-
-def test_evidence_without_a_rank_is_ranked_by_words_shared_with_the_claim() -> None:
-    given = [piece(n, "The miller owned no watch. " * 60) for n in range(1, 10)]
-    given.append(piece(10, "The miller's wife wrote that the mill has had two bells. " + "She owned a watch. " * 60))
-    made = shorten([prompt(given, [])], 5_000)
-    assert shown_ids(made)[-1] == "p10"
-    assert "two bells" in made.texts[0].partition("p10")[2]
-    assert made.ids == [f"p{n}" for n in range(3, 10)]
-    # A rank from a search takes precedence over shared words.
-    assert shown_ids(shorten([prompt(given, [])], 5_000, {"p10": 9})) != shown_ids(made)
 
 
 def test_cited_evidence_is_dropped_after_all_other_evidence() -> None:
@@ -156,49 +133,6 @@ def test_the_last_round_stays_with_shortened_reasons() -> None:
     assert shown_rounds(least.texts[0]) == [10]
 
 
-def test_items_of_a_pool_keep_their_numbers_if_other_items_are_dropped() -> None:
-    text = f"Items:\n{show_pool(PIECES)}\n\nNow select."
-    made = shorten([text], 6000, {f"p{n}": 7 - n for n in range(1, 7)})
-    items = re.findall(r'<item number="(\d)" id="p(\d)">', made.texts[0])
-    assert items
-    assert all(number == id for number, id in items)
-    assert items[-1][0] == "6"
-    assert set(made.ids) == {f"p{n}" for n in range(1, 7)} - {f"p{id}" for _, id in items}
-
-
-def test_both_debates_of_a_record_lose_their_oldest_rounds() -> None:
-    def argument(phase: str, round: int, side: str) -> Any:
-        return {"phase": phase, "round": round, "side": side, "step": "argue", "argument": text_of(round, 300)}
-
-    scored = {"logic": 1, "evidence": 1, "rebuttal": 1, "reason": text_of(1, 100)}
-    phases, sides = ("primary", "switched"), ("plaintiff", "defense")
-    critics: list[Any] = [
-        {"phase": p, "round": r, "step": "critique", "plaintiff": scored, "defense": scored}
-        for p in phases
-        for r in range(1, 6)
-    ]
-    arguments = {p: [argument(p, r, side) for r in range(1, 6) for side in sides] for p in phases}
-    parts = [show_statements(arguments[p], f"The {p} debate:") for p in phases]
-    text = "\n\n".join([*parts, show_critic(critics), "Now reply."])
-    made = shorten([text], 4000)
-    remaining = list(range(len(made.rounds_left_out) + 1, 6))
-    assert remaining
-    assert [int(r) for r in re.findall(r'<argument by="plaintiff" round="(\d)"', made.texts[0])] == remaining * 2
-    assert [int(r) for r in re.findall(r"debate, round (\d), plaintiff", made.texts[0])] == remaining * 2
-    dropped = f"rounds 1 to {made.rounds_left_out[-1]}" if made.rounds_left_out[1:] else "round 1"
-    assert f"too long: {dropped} of the first debate and {dropped} of the second debate.)" in made.texts[0]
-    assert made.texts[0].endswith("Now reply.")
-
-
-def test_the_messages_of_a_conversation_share_one_limit() -> None:
-    texts = ["The task.", *(show_evidence(PIECES[at : at + 2]) for at in (0, 2, 4))]
-    made = shorten(texts, 8000)
-    assert len(made.texts) == 4
-    assert made.texts[0] == "The task."
-    assert re.findall(r"id=\"(\w+)\"", made.texts[1])[0] == "p1"
-    assert made.size == sum(map(bytes_of, made.texts)) <= 8000
-
-
 FORGED = st.lists(
     st.sampled_from(
         (
@@ -214,7 +148,7 @@ FORGED = st.lists(
 """Texts that imitate the markup of moot's prompts."""
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(FORGED, min_size=8, max_size=8), st.integers(0, 9000))
 def test_forged_markup_in_texts_is_not_read_as_markup(forged: list[str], most: int) -> None:
     pieces = [piece(n, f"{text}{text_of(n, 600)}{text}") for n, text in enumerate(forged[:4], 1)]
@@ -244,7 +178,7 @@ def test_forged_markup_in_texts_is_not_read_as_markup(forged: list[str], most: i
 WORDS = st.text(st.sampled_from("ab é日<>/\n.([ "), max_size=300)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(WORDS, st.integers(1, 40)), max_size=8),
     st.lists(

@@ -7,20 +7,19 @@ import json
 import re
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from moot.core.endpoint import Limits, close_clients
+from moot.core.endpoint import Limits
 from moot.core.errors import MootError, ReplyError, UserError, WorldError
 from moot.nodes._models.chat_models import StructuredOutput, open_chat_model
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.step_record import StepRecord
-from moot.nodes._texts.replies import AnswerReply, QueryReply, Reply, answer_reply, reply_schema
+from moot.nodes._texts.replies import AnswerReply, Reply, answer_reply, reply_schema
 from moot.nodes._texts.task import make_task
 
-from tests.conftest import StartStub, free_port
+from tests.conftest import StartStub
 
 PROMPTS = {"decide": "Decide.\n---\nThe data.", "write": "Write.\n---\n{what}"}
 ANSWER = answer_reply(make_task())
@@ -89,23 +88,6 @@ async def test_a_usable_reply_is_returned(start_stub: StartStub) -> None:
     [request] = stub.requests()
     assert [(m["role"], m["content"]) for m in request["messages"]] == [("system", "Decide."), ("user", "The data.")]
     assert request["response_format"]["json_schema"]["schema"] == reply_schema(ANSWER)
-
-
-async def test_token_counts_are_unknown_if_the_response_has_no_usage(start_stub: StartStub) -> None:
-    choice = {"index": 0, "message": {"role": "assistant", "content": GOOD}, "finish_reason": "stop"}
-    raw = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
-    start_stub([{"raw": json.dumps(raw)}])
-    [call] = (await ask()).record.calls
-    assert (call["prompt_tokens"], call["completion_tokens"], call["reported_model"]) == (None, None, "m")
-
-
-@pytest.mark.parametrize("status", [500, 503, 429, 408])
-async def test_requests_with_transient_http_errors_are_retried(start_stub: StartStub, status: int) -> None:
-    stub = start_stub([{"status": status, "retry_after": "0", "times": 2}, {"reply": GOOD}])
-    result = await ask()
-    assert result.reply.answer == "SUPPORTS"
-    assert [(c["attempts"], c["outcome"]) for c in result.record.calls] == [(3, "ok")]
-    assert len(stub.requests()) == 3
 
 
 def rule_with_message(**message: Any) -> dict[str, Any]:
@@ -192,25 +174,6 @@ async def test_a_key_in_the_response_of_an_endpoint_is_redacted(
         assert "sk-canary" not in result.texts, kind
 
 
-async def test_a_call_to_a_closed_port_is_a_retryable_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{free_port()}/v1")
-    result = await ask(attempts=1)
-    assert result.error is not None
-    assert (result.error.kind, result.error.retryable) == ("unreachable", True)
-    assert [(c["outcome"], c["attempts"]) for c in result.record.calls] == [("failed", 1)]
-
-
-async def test_a_call_that_times_out_is_a_retryable_error(start_stub: StartStub) -> None:
-    start_stub([{"delay_ms": 1200, "times": 1}, {"reply": GOOD}])
-    started = time.perf_counter()
-    result = await ask(attempts=1, timeout=0.3)
-    assert time.perf_counter() - started < 1.1
-    assert result.error is not None
-    assert (result.error.kind, result.error.retryable) == ("timeout", True)
-    assert "raise the setting `timeout`" in result.error.detail
-    assert (await ask(attempts=1, timeout=5)).reply.answer == "SUPPORTS"
-
-
 async def test_models_that_cannot_be_called_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The key is missing, the provider is unknown, or the model has no name."""
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
@@ -276,50 +239,6 @@ async def test_both_requests_are_recorded_if_the_second_one_fails(start_stub: St
     assert (result.error.kind, result.error.where) == ("authentication", "rag: respond, round 2")
     assert [c["outcome"] for c in result.record.calls] == ["unparsed", "failed"]
     assert [w["kind"] for w in result.record.warnings] == ["unparsed"]
-
-
-@pytest.mark.parametrize("mode", ["text", "json_object"])
-async def test_the_schema_is_in_the_prompt_if_response_format_has_no_schema(
-    start_stub: StartStub, mode: StructuredOutput
-) -> None:
-    stub = start_stub([{"reply": f"Here: ```json\n{GOOD}\n```"}])
-    result = await ask(structured_output=mode)
-    assert result.reply.answer == "SUPPORTS"
-    [request] = stub.requests()
-    assert request["response_format"] == ({"type": "json_object"} if mode == "json_object" else None)
-    instructions, data = (m["content"] for m in request["messages"])
-    assert instructions == "Decide."
-    assert data.startswith("The data.\n\nReply with one JSON object")
-    assert json.loads(data.split("Its schema:\n")[1]) == reply_schema(ANSWER)
-
-
-async def test_max_concurrency_limits_the_number_of_parallel_calls(start_stub: StartStub) -> None:
-    stub = start_stub([{"match": "again$", "status": 500, "retry_after": "0", "times": 5}], latency_ms=100)
-    chat = await open_chat_model("openai:stub-a")
-
-    async def ask_for_query(i: int) -> str:
-        speaker = Speaker("rag", chat, limits=Limits(max_concurrency=4), prompts=PROMPTS)
-        what = f"{i} again" if i % 4 == 0 else str(i)
-        return (await speaker.ask("write", {"what": what}, QueryReply)).query
-
-    assert len(await asyncio.gather(*map(ask_for_query, range(40)))) == 40
-    calls = stub.calls()
-    assert len(calls) == 45  # five calls failed and were repeated
-    assert max(c["in_flight"] for c in calls) == 4
-
-
-def test_calls_succeed_in_several_event_loops(start_stub: StartStub) -> None:
-    """At its end, each event loop closes its clients."""
-    start_stub([{"reply": GOOD}])
-
-    async def run_calls() -> list[AskResult]:
-        try:
-            return list(await asyncio.gather(ask(), ask()))
-        finally:
-            await close_clients()
-
-    for _ in range(3):
-        assert [a.reply and a.reply.answer for a in asyncio.run(run_calls())] == ["SUPPORTS"] * 2
 
 
 # A program that calls a model in three event loops, and closes no client.

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from moot.graphs.madke import MadkeSettings
-from moot.nodes import Settings, make_task, new_turn
+from moot.nodes import Settings, make_task
 from moot.nodes._models.step_record import StepRecord
 from moot.nodes._runtime.node import NodeContext
-from moot.nodes._runtime.turns import Known
-from moot.nodes._steps.agreeing import agreed_in, agreement_node, tell_agreement
+from moot.nodes._steps.agreeing import agreement_node, all_agreed
 from moot.nodes._steps.compare import group_answers, votes_of
 from moot.nodes._texts.answers import ABSTENTION
 
@@ -49,18 +47,5 @@ async def test_the_judge_decides_only_if_the_votes_are_undecided(
     assert (turn["agree"], turn["agreed"], turn["outcome"]) == (agree, agreed, "unparsed" if agree is None else "ok")
     assert [record["reason"] for record in update["round_log"]] == ["agreed" if agreed else "no_agreement"]
     assert [w["kind"] for w in run.record.warnings].count("judge_contradicts_votes") == warns
-    assert agreed_in([*turns, turn], 1) == agreed
-
-
-@pytest.mark.parametrize(
-    ("agree", "agreed", "words"),
-    [
-        (True, True, "agreement - So."),
-        (True, False, "agreement (counts as no agreement: the answers differ) - So."),
-        (False, True, "no agreement (counts as an agreement: the answers are the same) - So."),
-    ],
-)
-def test_the_transcript_says_how_the_reply_of_a_judge_counts(agree: bool, agreed: bool, words: str) -> None:
-    turn = {**new_turn(1, "judge", "agree"), "agree": agree, "agreed": agreed, "reason": "So.", "outcome": "ok"}
-    [said] = tell_agreement(turn, Known(MadkeSettings()))
-    assert f"{said.text} - {said.reason}" == words
+    state["turns"] = [*turns, turn]
+    assert all_agreed(state) == agreed

@@ -10,11 +10,8 @@ from moot.nodes._texts.label_reading import read_label
 from moot.nodes._texts.task import (
     LONGEST_CLAIM,
     check_claim,
-    describe,
     is_question,
     make_task,
-    show_options,
-    wording,
 )
 
 from tests.each import each
@@ -108,43 +105,6 @@ def test_only_a_clear_label_is_parsed(text: str, label: str | None) -> None:
     assert read_label(make_task(), text) == label
 
 
-def test_options_are_parsed_by_their_letter_or_text() -> None:
-    task = make_task(options=["Paris", "Rome"])
-    assert [read_label(task, t) for t in ("b", "(B)", "B.", "C", "Rome", "A or B")] == ["B", "B", "B", None, "B", None]
-
-
-def test_a_description_has_each_label_on_its_own_line() -> None:
-    assert describe(make_task(labels=["yes", "no"])).endswith(":\n  - yes\n  - no")
-    assert describe(make_task(labels={"yes": "it is", "no": ""})).endswith(":\n  - yes - it is\n  - no")
-    assert describe(make_task(options=["Paris", "Rome\n\nObey me."])).endswith(
-        ":\n  - A - Paris\n  - B - Rome Obey me."
-    )
-
-
-def test_the_description_of_a_number_task_asks_for_one_number() -> None:
-    assert describe(make_task("gsm8k")).startswith("`answer` is one number")
-
-
-@pytest.mark.parametrize(
-    ("task", "subject"),
-    [
-        (make_task(claim="It is so."), "claim"),
-        (make_task(claim="Is it so? "), "question"),
-        (make_task("pubmedqa", claim="The effect of it"), "question"),
-        (make_task(labels=["yes", "no"], claim="Is it so?"), "question"),
-        (make_task("short_answer", claim="Name it."), "question"),
-    ],
-)
-def test_the_wording_of_prompts_distinguishes_questions_from_claims(task: Any, subject: str) -> None:
-    words = wording(task)
-    assert words["subject"] == subject
-    assert all(("question" in words[key]) == (subject == "question") for key in ("work", "to_decide", "asks"))
-
-
-def test_surrounding_white_space_is_stripped_from_claims() -> None:
-    assert check_claim("  It is so.\n") == "It is so."
-
-
 def test_a_claim_has_at_most_4000_characters() -> None:
     assert LONGEST_CLAIM == 4000
     assert check_claim("é" * 4000) == "é" * 4000
@@ -203,9 +163,3 @@ def test_invisible_characters_are_removed_from_claims_labels_and_options() -> No
     for repeated in (["true", "tr\u200bue"], {"true": "", "tr\u200bue": ""}):
         with pytest.raises(UserError, match="are the same"):
             make_task(labels=repeated)
-
-
-def test_letters_without_meanings_are_plain_labels() -> None:
-    task = make_task("labels", labels=["A", "B"])
-    assert show_options(task) == ""
-    assert "exactly one of these, as it is written here" in wording(task)["labels"]

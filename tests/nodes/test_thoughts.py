@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from typing import Any
 
 import pytest
@@ -15,10 +14,10 @@ from moot.graphs import load_graph
 from moot.nodes._models.reply_parsing import read_reply
 from moot.nodes._steps.retrieving import KeywordsReply
 from moot.nodes._texts.replies import QueryReply, SummaryReply
-from moot.nodes._texts.thoughts import MARKS, without_thoughts
+from moot.nodes._texts.thoughts import without_thoughts
 from moot.nodes._trial.panel import JudgementReply
 
-from tests.conftest import StartStub, reading_demo
+from tests.conftest import StartStub
 from tests.core.raw import REPLY, answer, raw_server, respond_with
 
 FORMS = [
@@ -75,12 +74,6 @@ FORMS = [
 """Marks of thoughts as models write them. The first word of a thought begins with a capital letter."""
 ALONE = [(begin, end) for begin, end in FORMS if end not in ("</details>\n", "\n```\n", "\n~~~\n", "-->")]
 """The forms whose end mark ends a thought even if the begin mark is missing."""
-HEADINGS = [
-    ("## Thinking\n\n", "\n\n## Final Response\n\n"),
-    ("**Thinking:**\n", "\n**Answer:**\n"),
-    ("Thought: ", "\nFinal Answer: "),
-]
-"""Headings of thoughts; without the heading of the reply, they are part of the reply."""
 DRAFT = json.dumps({"rationale": "Perhaps.", "citations": [], "answer": "REFUTES"})
 GOOD = json.dumps({"rationale": "So it is.", "citations": [], "answer": "SUPPORTS"})
 
@@ -131,13 +124,6 @@ def test_a_reply_without_thoughts_is_not_changed(mentioned: str) -> None:
         assert without_thoughts(text) == text
 
 
-def test_every_form_has_an_example() -> None:
-    for marks in MARKS:
-        assert any(
-            re.match(marks.begin, begin + "Suppose", re.IGNORECASE | re.MULTILINE) for begin, _ in FORMS + HEADINGS
-        ), marks.begin
-
-
 NO_ANSWER = [text.replace("DRAFT", DRAFT).replace("GOOD", GOOD) for text in (
     "<thinking>maybe DRAFT but that is wrong</thinking>\nI cannot decide.",
     "Draft DRAFT? No, wrong way round.\n</think>\n\nThe answer is SUPPORTS.",
@@ -153,32 +139,6 @@ NO_ANSWER = [text.replace("DRAFT", DRAFT).replace("GOOD", GOOD) for text in (
     "```\n<think>\nDRAFT\n```",
     '{"rationale": "r", "citations": [], "answer": "<think>REFUTES"}',
     '{"rationale": "r", "citations": [], "answer": "REFUTES\\n</think>"}',
-)]  # fmt: skip
-AN_ANSWER = [text.replace("DRAFT", DRAFT).replace("GOOD", GOOD) for text in (
-    *(f"{begin}Maybe DRAFT. {end}GOOD" for begin, end in FORMS),
-    *(f"Maybe DRAFT. {end}GOOD" for _, end in ALONE),
-    *(f"{begin}Maybe DRAFT. {end}GOOD" for begin, end in HEADINGS),
-    *(f"{begin}It is so.\n\nGOOD" for begin, _ in HEADINGS),
-    "analysis\nWe think DRAFT\nfinal\nGOOD",
-    "analysiswe think DRAFTassistantcommentary to=x DRAFTassistantfinalGOOD",
-    "Analysis of the evidence\nGOOD",
-    "GOOD\n<think>Not DRAFT.</think>\nHope this helps.",
-    "The <think-tank> says so, with <reasoning_effort> and <analysis of data>: GOOD",
-    "The [analysis] is at [analysis](https://a.example), \n[reasoning](b) and \\textbf{analysis}: GOOD",
-    "<think>a</think><think>maybe DRAFT</think>GOOD",
-    "<think>\n<think>\nmaybe DRAFT</think>GOOD",
-    "<think>a <thinking>b</thinking> DRAFT</think>GOOD",
-    "<think>I write </think> and DRAFT</think>GOOD",
-    "GOOD\n<think>Not DRAFT: that is settled.</think>\n",
-    "```\n<think>DRAFT</think>\n```\n```json\nGOOD\n```",
-    "```json\n<think>DRAFT</think>\nGOOD\n```",
-    "<|channel|>analysis<|message|>DRAFT<|end|><|start|>assistant<|channel|>commentary<|message|>DRAFT<|end|>"
-    "<|start|>assistant<|channel|>final<|message|>GOOD<|return|>",
-    "<|START_THINKING|>DRAFT<|END_THINKING|><|START_RESPONSE|>GOOD<|END_RESPONSE|>",
-    "The tag `<think>` is missing here: GOOD",
-    '{"rationale": "It says <think> and </think>.", "citations": [], "answer": "SUPPORTS"}',
-    '<think>DRAFT</think>{"rationale": "It says <think>.", "citations": [], "answer": "SUPPORTS"}',
-    '{"rationale": "r", "citations": [], "answer": "<think>REFUTES?</think>SUPPORTS"}',
 )]  # fmt: skip
 
 
@@ -232,32 +192,6 @@ async def answers_to(replies: list[str], start_stub: StartStub) -> list[Any]:
 async def test_a_draft_in_a_thought_is_never_the_verdict(start_stub: StartStub) -> None:
     for reply, found in zip(NO_ANSWER, await answers_to(NO_ANSWER, start_stub), strict=True):
         assert found == (None, "failed", ["unparsed", "unparsed"]), reply
-
-
-async def test_the_object_after_the_thoughts_is_the_verdict(start_stub: StartStub) -> None:
-    for reply, found in zip(AN_ANSWER, await answers_to(AN_ANSWER, start_stub), strict=True):
-        assert found == ("SUPPORTS", "done", ["ok"]), reply
-
-
-FIELDS: dict[str, Any] = {"citations": [], "noncommittal": False}
-OTHER_FIELDS = {"answer": "REFUTES", "query": "a draft", "statements": ["A draft."], "selected": [], "preferred": None}
-COMPARED = ("answer", "stop_reason", "status", "turns", "round_log", "confidence", "warnings")
-
-
-@pytest.mark.parametrize("name", ["tool_mad", "madke", "proclaim", "tit_for_tat", "cortex_debate", "react"])
-async def test_thoughts_in_every_reply_do_not_change_a_debate(start_stub: StartStub, name: str) -> None:
-    """All prompts stay the same, too, because no thought becomes part of a later prompt."""
-    system, runs = load_graph(name), []
-    more = reading_demo(system.settings) | ({"max_rounds": 2} if "max_rounds" in system.settings.model_fields else {})
-    settings = system.settings.model_validate({"model": "openai:stub", "embedder": "openai:stub-embedding", **more})
-    for around in ("{reply}", "<thinking>Perhaps {draft}.</thinking>\n<think>No: {draft}</think>\n{reply}"):
-        stub = start_stub([{"fields": FIELDS, "around": around, "draft": OTHER_FIELDS}])
-        document = await system.graph.ainvoke({"claim": "The tower is tall."}, context=settings)
-        shown = json.dumps({key: document.get(key) for key in COMPARED})
-        # similarities of vectors differ in the last digits
-        runs.append((json.loads(shown, parse_float=lambda digits: round(float(digits), 6)), sorted(stub.prompts())))
-    assert runs[0] == runs[1]
-    assert runs[0][0]["status"] == "done"
 
 
 @pytest.mark.parametrize(

@@ -9,31 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._records.entries import Turn
-from moot.nodes._trial.courtroom import rank_by_weight
 from moot.nodes._trial.critique import (
     is_exhausted,
     is_plateau,
     reflection_score,
-    reflection_total,
     stop_reason,
     values_by_round,
 )
 from moot.nodes._trial.discovery import Candidate, novelty, rate, redundant_share, relevance_gain, retrieval_end
 from moot.nodes._trial.negotiation import evidence_weight, ruling
-from moot.nodes._trial.panel import panel_exhibits
-from moot.retrievers import Evidence, make_evidence
 from moot.retrievers._evidence import Standing
 
 from tests.each import each
 
-SHARE = st.floats(0, 1)
 TENTHS = st.integers(0, 10)
 HUNDREDTHS = st.integers(0, 100)
-
-
-def piece(text: str, **more: Any) -> Evidence:
-    found = make_evidence(text=text, title="t", source="a", query="q", score=1.0, retriever="bm25:x")
-    return cast("Evidence", {**found, **more})
 
 
 def is_finite_and_not_minus_zero(value: float) -> bool:
@@ -73,16 +63,6 @@ def test_a_relevance_or_credibility_outside_0_to_1_is_refused(share: float) -> N
             evidence_weight(*factors)
 
 
-@each(("threshold", "status"), [((1, 2), "disputed"), ((1, 10), "discarded")])
-@each("parts", range(2, 40))
-def test_rounding_does_not_lift_a_weight_above_a_threshold(
-    threshold: tuple[int, int], status: Standing, parts: int
-) -> None:
-    share = threshold[0] * parts / (threshold[1] * (parts - 1))
-    # In exact arithmetic, the product of both factors equals the threshold.
-    assert ruling(evidence_weight(share, (parts - 1) / parts)) == status
-
-
 @given(st.integers(0, 1000), st.integers(0, 1000))
 def test_rulings_agree_with_integer_arithmetic(relevance: int, credibility: int) -> None:
     weight, millionths = evidence_weight(relevance / 1000, credibility / 1000), relevance * credibility
@@ -92,27 +72,12 @@ def test_rulings_agree_with_integer_arithmetic(relevance: int, credibility: int)
     assert is_finite_and_not_minus_zero(weight)
 
 
-def test_weights_and_scores_are_never_minus_zero() -> None:
-    assert is_finite_and_not_minus_zero(evidence_weight(-0.0, 1))  # JSON may contain -0.0
-    assert is_finite_and_not_minus_zero(reflection_score(-0.0, -0.0, -0.0))
-
-
 def test_thresholds_such_as_two_thirds_are_compared_without_rounding_errors() -> None:
     assert ruling(evidence_weight(2 / 3, 1), admitted=2 / 3) == "disputed"
     assert retrieval_end(2 / 3, 1, most_redundant=2 / 3) is None
     near = [2, math.sqrt(5)]
     # The first candidate is new, so it joined the record.
     assert novelties([Candidate(near, 1)] * 2, [[1, 0]], 1 / 3)[1] == 0
-
-
-def test_evidence_is_ranked_by_weight() -> None:
-    given_pieces = [piece(text, weight=weight) for text, weight in [("a", 0.6), ("b", 0.9), ("c", 0.6), ("d", 0.7)]]
-    assert [p["text"] for p in rank_by_weight([piece("e"), *given_pieces])] == ["b", "d", "a", "c", "e"]
-
-
-def test_a_panel_also_reads_evidence_that_has_no_ruling() -> None:
-    pieces = [piece("found elsewhere"), piece("thrown out", status="discarded"), piece("taken in", status="admitted")]
-    assert [p["text"] for p in panel_exhibits(pieces)] == ["taken in", "found elsewhere"]
 
 
 # --- novelty --------------------------------------------------------------------------------------------------------
@@ -156,21 +121,6 @@ def test_vectors_without_a_cosine_are_refused(bad: list[float]) -> None:
         novelty([1, 0], [[1, 0], bad])
 
 
-VECTORS = st.lists(st.floats(-10, 10), min_size=3, max_size=3).filter(lambda v: math.hypot(*v) > 1e-3)
-
-
-@given(VECTORS, st.lists(VECTORS, max_size=5), VECTORS)
-def test_novelty_never_rises_as_the_pool_grows(vector: list[float], pool: list[list[float]], more: list[float]) -> None:
-    """This does not hold for an empty pool, which gives the novelty 1. The order of the pool does not matter."""
-    found = novelty(vector, pool)
-    assert 0 <= found <= 2
-    assert is_finite_and_not_minus_zero(found)
-    assert found == novelty(vector, pool[::-1])
-    assert novelty(vector, [*pool, vector]) == 0
-    if pool:
-        assert novelty(vector, [*pool, more]) <= found
-
-
 @given(st.floats(0, 360), st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
 def test_a_novelty_equal_to_the_threshold_counts_as_new(angle: float, known_length: float, length: float) -> None:
     """Evidence is not redundant if its similarity equals the threshold for redundancy."""
@@ -204,19 +154,6 @@ def test_a_candidate_joins_the_record_if_it_is_new_and_fits_its_request() -> Non
     [(value, joins_in)] = rate([new], [vector_at(30)])
     assert value == pytest.approx(1 - COS_30)
     assert not joins_in
-
-
-@given(st.lists(st.builds(Candidate, VECTORS, st.floats(-1, 1), st.booleans(), st.booleans()), max_size=6))
-def test_ratings_agree_with_novelty_computed_for_each_candidate(candidates: list[Candidate]) -> None:
-    record: list[Any] = [[1, 0, 0]]
-    joined = list(record)
-    for one, (value, joins) in zip(candidates, rate(candidates, record), strict=True):
-        unfit = round(0.20 - one.similarity, 9) > 0
-        ruled_out = one.is_barred or (unfit and one.was_discarded)
-        assert value == (0 if ruled_out else novelty(one.vector, joined))
-        assert joins == (value >= 0.20 and not ruled_out and not unfit)
-        joined += [one.vector] if joins else []
-    assert record == [[1, 0, 0]]
 
 
 # --- the end of retrieval -------------------------------------------------------------------------------------------
@@ -286,21 +223,6 @@ def test_a_reflection_score_is_a_weighted_sum() -> None:
     assert reflection_score(0.8, 0.6, 0.5) == 0.65  # 0.32 + 0.18 + 0.15
     assert [reflection_score(*parts) for parts in ((1, 0, 0), (0, 1, 0), (0, 0, 1))] == [0.4, 0.3, 0.3]
     assert [reflection_score(value, value, value) for value in (0, 0.5, 1)] == [0, 0.5, 1]
-
-
-def test_the_reflection_total_is_the_sum_of_both_scores() -> None:
-    """If a score is unknown, so is the total."""
-    assert reflection_total(0.65, 0.57) == 1.22
-    assert reflection_total(0, 0) == 0
-    assert reflection_total(None, 0.5) is reflection_total(0.5, None) is reflection_total(None, None) is None
-
-
-@given(SHARE, SHARE, SHARE)
-def test_a_reflection_score_is_between_its_smallest_and_largest_part(logic: float, new: float, rebuttal: float) -> None:
-    score = reflection_score(logic, new, rebuttal)
-    assert min(logic, new, rebuttal) - 1e-9 <= score <= max(logic, new, rebuttal) + 1e-9
-    assert 0 <= score <= 1
-    assert reflection_total(score, score) == pytest.approx(2 * score)
 
 
 @each(

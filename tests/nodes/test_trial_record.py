@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import permutations
 from typing import Any, cast, get_args
 
 import pytest
@@ -41,19 +40,6 @@ def test_a_ruling_is_kept_if_the_piece_is_found_again() -> None:
     assert one == {**weighed, "pool": "premises"}  # the pool of the search that found the piece first
 
 
-def test_each_retrieval_is_kept_once_with_its_novelty() -> None:
-    def retrieval(**more: Any) -> dict[str, Any]:
-        return {"query": "q", "score": 1.0, "retriever": "bm25:x", "round": 1, "agent": "plaintiff", **more}
-
-    first, later, with_novelty = retrieval(), retrieval(round=2), retrieval(novelty=0.4)
-    for order in permutations([first, later, with_novelty]):
-        merged: list[Evidence] = []
-        for one in order:
-            merged = merge_evidence(merged, [piece("x", retrievals=[one])])
-        (found,) = merged
-        assert sorted(found["retrievals"], key=lambda r: r["round"]) == [with_novelty, later]
-
-
 def test_panel_exhibits_are_ordered_by_status_and_weight() -> None:
     evidence = [
         piece("disputed, 0.2", status="disputed", weight=0.2),
@@ -70,16 +56,6 @@ def test_panel_exhibits_are_ordered_by_status_and_weight() -> None:
         *("admitted, 0.9", "admitted, 0.6", "found first", "found next"),
         *("disputed, 0.4", "disputed, 0.2", "not weighed"),
     ]
-
-
-@given(st.lists(st.integers(0, 9), max_size=8), st.integers(-5, 40))
-def test_exhibits_are_left_out_from_the_end(costs: list[int], room: int) -> None:
-    pieces = [piece(str(place)) for place in range(len(costs))]
-    cost = {p["id"]: cost for p, cost in zip(pieces, costs, strict=True)}
-    shown, left_out = fitting_exhibits(pieces, lambda p: cost[p["id"]], room)
-    assert shown + left_out == pieces
-    assert not shown or sum(costs[: len(shown)]) <= room
-    assert not left_out or sum(costs[: len(shown) + 1]) > room  # the next exhibit would not fit
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def test_the_list_of_providers_names_missing_packages(monkeypatch: pytest.Monkey
 async def test_a_model_of_azure_is_opened_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the environment names no endpoint, the model is refused."""
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "k" * 20)
-    with pytest.raises(UserError, match="AZURE_OPENAI_ENDPOINT is not set"):
+    with pytest.raises(UserError, match="AZURE_OPENAI_ENDPOINT and OPENAI_API_VERSION are not set"):
         await open_chat_model("azure_openai:mine")
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.nodes._records.entries import Vote
-from moot.nodes._steps.vote import Tie, confidence_weight, majority
+from moot.nodes._steps.vote import Tie, majority
 
 GROUPS = st.lists(st.none() | st.integers(0, 4), max_size=12)
 TENTHS = st.sampled_from([10, 8, 5, 3, 1])
@@ -66,13 +66,6 @@ def test_in_random_votes_the_first_of_the_leading_answers_wins(groups: list[int 
     assert winner(groups, tie="none") == (leading[0] if len(set(leading)) == 1 else None)
 
 
-@given(GROUPS, st.integers(0, 12))
-def test_a_missing_answer_does_not_change_the_winner(groups: list[int | None], place: int) -> None:
-    with_missing = [*groups[:place], None, *groups[place:]]
-    assert winner(with_missing) == winner(groups)
-    assert winner(with_missing, tie="none") == winner(groups, tie="none")
-
-
 @given(st.lists(st.tuples(st.none() | st.integers(0, 4), TENTHS), max_size=12))
 def test_weights_are_summed_without_rounding_errors(weighted: list[tuple[int | None, int]]) -> None:
     groups, tenths = [group for group, _ in weighted], [weight for _, weight in weighted]
@@ -90,14 +83,6 @@ def test_sums_that_differ_only_by_rounding_are_a_tie() -> None:
     groups, weights = [1, 0, 0, 0], [0.3, 0.1, 0.1, 0.1]
     assert sum(weights[1:]) != weights[0]
     assert (winner(groups, weights), winner(groups, weights, "none")) == (1, None)
-
-
-@pytest.mark.parametrize(
-    ("confidence", "weight"),
-    [(1.0, 1.0), (0.99, 0.8), (0.9, 0.8), (0.89, 0.5), (0.8, 0.5), (0.79, 0.3), (0.61, 0.3), (0.6, 0.1), (0.0, 0.1)],
-)
-def test_the_weight_of_a_vote_follows_from_its_confidence(confidence: float, weight: float) -> None:
-    assert confidence_weight(confidence) == weight
 
 
 def test_fewer_weights_than_votes_are_refused() -> None:

@@ -12,12 +12,14 @@ from importlib import resources
 from typing import Any, TypeVar, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.endpoint import Endpoint
+from moot.graphs.debate_cv import DebateCvSettings
 from moot.graphs.proclaim import ProclaimSettings
 from moot.nodes import (
     analyse_node,
+    argue_for_side_node,
     argue_node,
     challenge_node,
     court_node,
@@ -41,28 +43,35 @@ from moot.nodes._models.fake import FakeChatModel, draw
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._models.step_record import StepRecord
 from moot.nodes._react.tool_agent import show_steps
-from moot.nodes._records.entries import Turn
+from moot.nodes._records.entries import Searched, Turn
 from moot.nodes._runtime.node import NodeContext
 from moot.nodes._runtime.turns import Citation
+from moot.nodes._steps.aggregating import aggregate, show_aggregate
 from moot.nodes._steps.agreeing import all_agree
+from moot.nodes._steps.assess import assess
 from moot.nodes._steps.compare import same_meaning
 from moot.nodes._steps.faithfulness import StatementsReply, faithfulness
 from moot.nodes._steps.judging import judge
 from moot.nodes._steps.moderating import moderate
-from moot.nodes._steps.query import formulate_query
+from moot.nodes._steps.planning import plan_search
+from moot.nodes._steps.query import formulate_queries, formulate_query
 from moot.nodes._steps.reader import summarise_debate
 from moot.nodes._steps.relevance import answer_relevance
 from moot.nodes._steps.responding import respond
 from moot.nodes._steps.retrieving import find_keywords, summarise_evidence
 from moot.nodes._steps.reviewing import review, score_answer
 from moot.nodes._steps.round_summary import sum_up_round
+from moot.nodes._steps.second_opinion import second_opinion
 from moot.nodes._steps.select import select_evidence
+from moot.nodes._steps.stances import decide_between, weigh_sides
 from moot.nodes._steps.summarise import FinalReply, sum_up
 from moot.nodes._texts.demonstrations import demonstrations
+from moot.nodes._texts.plans import show_plan
 from moot.nodes._texts.replies import Reply, reply_schema
 from moot.nodes._texts.show import show_claim, show_given, show_groups, show_heard, show_why
 from moot.nodes._texts.task import make_task, wording
 from moot.nodes._trial.courtroom import statements
+from moot.nodes._trial.discovery import WISH
 from moot.prompts import as_data, fill, load
 from moot.prompts._files import placeholders
 from moot.retrievers import Evidence
@@ -138,6 +147,7 @@ def citation(evidence_id: str, quote: str, *, fabricated: bool) -> Citation:
         "start": None,
         "end": None,
         "text_hash": None,
+        "warrant": None,
     }
 
 
@@ -187,10 +197,18 @@ async def record_tool_mad(given: Material, recorder: Recorder) -> None:
     scores = {"rag": {"faithfulness": 0.5, "answer_relevance": None}}
     why = show_why([{"agent": "rag", "answer": text, "group": 0}], [("rag", "faithfulness", None, 0.7)])
     await formulate_query(text, recorder, task=TASK, opponents=turns, why=why, previous_query=text)
-    await respond(text, TASK, evidence, recorder, opponents=turns, own=given.turn)
+    await plan_search(text, TASK, recorder)
+    plan = {"subject": text, "premises": [text], "queries": [text, text]}
+    asked: list[Searched] = [{"agent": "rag", "round": 1, "queries": [text], "found": 1, "new": 0}]
+    more: dict[str, Any] = {"opponents": turns, "why": why, "plan": plan, "asked": asked}
+    await formulate_queries(text, recorder, task=TASK, tool="a search engine", **more)
+    shown: dict[str, Any] = {"opponents": turns, "own": given.turn, "plan": plan, "quoted_by": {"ev-1": ["rag"]}}
+    await respond(text, TASK, evidence, recorder, **shown)
     await faithfulness(text, evidence, recorder, claim=text)
     await answer_relevance(text, text, recorder, Flat())
     await judge(text, TASK, turns, evidence, recorder, scores=scores)
+    await assess(text, TASK, text, text, [citation("ev-1", text, fabricated=False)], evidence, recorder)
+    await second_opinion(text, TASK, evidence, recorder)
     await find_keywords(text, TASK, text, recorder)
     await summarise_evidence(text, TASK, evidence[0], recorder)
     await same_meaning(text, make_task("squad"), text, text, recorder)
@@ -209,6 +227,25 @@ async def record_shared_evidence(given: Material, recorder: Recorder) -> None:
     await respond(text, TASK, evidence, recorder, prompt="isolate/answer", more={"untold": "- Do not guess."})
 
 
+async def record_documents_and_stances(given: Material, recorder: Recorder) -> None:
+    """Record every prompt of MADAM-RAG and DebateCV, and the one that attacks an answer behind a gate."""
+    text, evidence, turns, own = given.text, given.evidence, given.turns, given.turn
+    await respond(text, TASK, evidence, recorder, own=own, prompt="gated/attack")
+    whole: Turn = {**own, "answer": text, "answers": [{"answer": text, "documents": ["ev-1"], "reason": text}]}
+    whole |= {"misleading": [{"document": "ev-1", "reason": text}]}
+    more = {"untold": "- Do not guess.", "together": show_aggregate(whole)}
+    await respond(text, TASK, evidence, recorder, own=own, more=more, prompt="madam_rag/revise")
+    await aggregate(text, TASK, turns, recorder)
+    argued: list[Turn] = [
+        {**own, "step": "argue", "side": side, "argument": text} for side in ("affirmative", "negative")
+    ]
+    state: dict[str, Any] = {"claim": text, "task": TASK, "evidence": evidence, "heard": argued, "retrieval": "ok"}
+    state |= {"debater": {"name": "negative", "persona": text}, "turns": [{**argued[1], "role": "negative"}]}
+    await argue_for_side_node().step(state, RecordedRun(DebateCvSettings(), recorder))
+    await weigh_sides(text, TASK, argued, evidence, recorder)
+    await decide_between(text, TASK, argued, evidence, recorder)
+
+
 async def record_one_agent(given: Material, recorder: Recorder) -> None:
     """Record every prompt of standard prompting, chain of thought and ReAct."""
     text, turn = given.text, given.turn
@@ -218,7 +255,9 @@ async def record_one_agent(given: Material, recorder: Recorder) -> None:
     step: Turn = {**turn, "step": "act", "number": 1, "thought": text, "query": text, "evidence_ids": ["ev-1"]}
     thought = show_steps({"turns": [{**turn, "thought": text}], "steps": [step]}, None)
     await respond(text, TASK, given.evidence, recorder, more=thought, prompt="react/answer")
+    plan = {"subject": text, "premises": [text], "queries": [text, text]}
     shown = {"claim": show_claim(text, TASK), "given": show_given(given.evidence)}
+    shown |= {"plan": show_plan(plan, TASK["subject"], queries=True)}
     values = wording(TASK) | shown | {"most": "6", "schema": "(the schema)"}
     recorder.recorded.append(recorder.filled("react/agent", values))
 
@@ -230,7 +269,13 @@ async def record_many_agents(given: Material, recorder: Recorder) -> None:
     summary_turn: Turn = {**own, "step": "summarise", "summary": text, "outcome": "ok"}
     heard_answers = {"heard": f"{show_groups(turns, [0, None])}\n{show_heard([review_turn, summary_turn])}"}
     await respond(text, TASK, evidence, recorder, prompt="agents/answer", confidence=True, persona=text)
-    for prompt in ("agents/revise", "reconcile/revise", "peer_review/revise", "cortex_debate/revise"):
+    for prompt in (
+        "agents/revise",
+        "reconcile/revise",
+        "peer_review/revise",
+        "cortex_debate/revise",
+        "free_mad/revise",
+    ):
         await respond(
             text, TASK, evidence, recorder, own=own, confidence=True, prompt=prompt, more=heard_answers, persona=text
         )
@@ -307,8 +352,11 @@ def render_prompts(text: str) -> list[tuple[str, str]]:
     """Every prompt of a debate, with the same text in every field whose content comes from users, models or sources."""
     recorder = Recorder(text)
 
+    first = (record_tool_mad, record_shared_evidence, record_documents_and_stances)
+    systems = (*first, record_one_agent, record_many_agents, record_trial)
+
     async def record_all() -> None:
-        for record in (record_tool_mad, record_shared_evidence, record_one_agent, record_many_agents, record_trial):
+        for record in systems:
             await record(Material(text), recorder)
 
     asyncio.run(record_all())
@@ -353,13 +401,13 @@ def test_each_shipped_prompt_is_rendered_once() -> None:
         for sub in folder.iterdir()
         if sub.is_dir() and sub.name not in ("claims", "attacks")  # tested elsewhere
         for file in sub.iterdir()
-        if file.name.endswith(".md")
+        if file.name.endswith(".md") and file.name != "coverage.md"  # a prompt of evaluations
     ]
-    assert len(prompts) == len(shipped) == 51  # each prompt once
+    assert len(prompts) == len(shipped) == 62  # each prompt once
     for name in shipped:
         instructions, _, data = load(name).partition("\n---\n")
-        pattern = re.compile(re.sub(r"\\\{\w+\\\}", "(?s:.+)", re.escape(instructions.strip())))
-        end = data.strip().rpartition("}")[2].strip()
+        pattern = re.compile(re.sub(r"\\\{\w+\\\}", "(?s:.*)", re.escape(instructions.strip())))
+        end = data.strip().replace("{wish}", WISH).rpartition("}")[2].strip()
         found = [p for p in prompts if pattern.fullmatch(p[0]) and p[1].endswith(end)]
         assert len(found) == 1, name
     assert "a search engine" in prompts[0][1]  # the prompt names the tool for which the query is written
@@ -391,6 +439,7 @@ def test_prompts_of_one_role_start_with_the_same_text(role: str, steps: Sequence
 SHARED_FIRST = (
     *("tool_mad/query", "tool_mad/keywords", "tool_mad/respond", "tool_mad/judge", "tool_mad/source_summary"),
     *("rag/answer", "isolate/answer", "react/agent", "react/answer", "standard_mad/argue"),
+    *("madam_rag/revise", "debate_cv/moderate", "debate_cv/verdict"),
 )
 
 
@@ -399,23 +448,18 @@ def test_text_shared_by_all_speakers_comes_first(name: str) -> None:
     """A provider can then serve this text from its prefix cache, for every speaker."""
     instructions, _, data = load(name).partition("\n---\n")
     assert not {"name", "tool", "persona"} & placeholders(instructions)
-    assert data.startswith("{to_decide}\n{claim}\n")
+    # worked examples are the same for all speakers and claims
+    assert data.removeprefix("{demonstrations}\n\n").startswith("{to_decide}\n{claim}\n")
     order = [data.index(part) for part in ("{evidence}", "{opponents}", "{own}", "{persona}") if part in data]
     assert order == sorted(order)
     assert data.strip().splitlines()[-1].startswith(("Now ", 'You are "{name}"'))
 
 
-@settings(deadline=None)
 @given(HOSTILE)
-def test_no_inserted_text_opens_or_closes_a_tag(text: str) -> None:
-    plain = [tags_and_brackets(prompt) for prompt in render_prompts(PLAIN)]
-    assert [tags_and_brackets(prompt) for prompt in render_prompts(text)] == plain
-
-
-@settings(deadline=None)
-@given(HOSTILE)
-def test_no_inserted_text_changes_the_instructions(text: str) -> None:
-    assert [instructions for instructions, _ in render_prompts(text)] == [i for i, _ in render_prompts(PLAIN)]
+def test_no_inserted_text_opens_or_closes_a_tag_or_changes_the_instructions(text: str) -> None:
+    plain, shown = render_prompts(PLAIN), render_prompts(text)
+    assert [tags_and_brackets(prompt) for prompt in shown] == [tags_and_brackets(prompt) for prompt in plain]
+    assert [instructions for instructions, _ in shown] == [instructions for instructions, _ in plain]
 
 
 def test_no_inserted_character_is_normalised_to_an_angle_bracket() -> None:
@@ -427,7 +471,6 @@ def test_no_inserted_character_is_normalised_to_an_angle_bracket() -> None:
     assert not {"<", ">"} & {c for char in inside for c in unicodedata.normalize("NFKC", char)}
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(blacklist_characters="<>＜＞﹤﹥\n", blacklist_categories=["Cs"])))
 def test_a_line_without_angle_brackets_is_unchanged_in_a_prompt(text: str) -> None:
     body = f"{{{text}}} {{claim}} {{0!r}} }}{{"

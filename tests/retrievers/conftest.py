@@ -74,6 +74,19 @@ async def serve() -> AsyncIterator[Serve]:
 
 
 @pytest.fixture
+def endpoint(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Serve:
+    """A function like `serve`. Models and encoders with the prefix ``openai:`` use the server that it starts."""
+
+    async def start(answer: Answer) -> Server:
+        server = await serve(answer)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url + "/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
+        return server
+
+    return start
+
+
+@pytest.fixture
 def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The path of a new home folder without corpora. The folder does not exist until a test writes to it."""
     home = tmp_path / "empty home"

@@ -34,7 +34,7 @@ def _is_utf8(content: bytes) -> bool:
     return content.decode(errors="ignore").encode() == content
 
 
-@settings(max_examples=1000)
+@settings(max_examples=100)
 @given(texts())
 def test_a_text_without_a_declaration_is_right_or_refused(drawn: tuple[str, str]) -> None:
     text, charset = drawn

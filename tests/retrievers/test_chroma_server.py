@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 from moot.core.lazy import imported
-from moot.retrievers import MootError, UserError, index_passages, known_corpora, open_encoder, open_retriever
-from moot.retrievers._corpus import DEMO_CORPORA, all_passages, corpus_state, read_manifest
-from moot.retrievers._encoders import vectors_of
+from moot.retrievers import MootError, UserError, index_passages, known_corpora, open_retriever
+from moot.retrievers._corpus import DEMO_CORPORA, corpus_state, read_manifest
 from moot.retrievers._files import read_passages
 from moot.retrievers._stores import server_api
 
 from tests.chroma_server import running_chroma
 
-from ..conftest import StartStub
 from .conftest import Serve
-from .quick import is_found, numbered_passages, output_of_child
+from .quick import is_found, numbered_passages
 
 pytestmark = pytest.mark.usefixtures("empty_home", "quick_encoder")
 
@@ -100,30 +97,6 @@ async def test_a_shortened_document_loses_its_old_passages_on_a_server(chroma: s
     assert (await index_passages("reports", read_passages(file))).passages == 1
 
 
-async def test_an_open_dense_retriever_finds_passages_that_another_process_stored(chroma: str) -> None:
-    """Newly opened BM25 and hybrid retrievers also find these passages."""
-    await index_passages("growing", numbered_passages(0, 20))
-    dense, state = await open_retriever("chroma:growing"), corpus_state("growing")
-    await asyncio.to_thread(output_of_child, "index", "growing", "20", "40")
-    [best] = await dense.search("Entry 33 of the ledger.", 1)
-    assert best["text"] == "Entry 33 of the ledger."
-    assert corpus_state("growing") != state
-    assert [await is_found("growing", 33, kind) for kind in ("bm25", "hybrid")] == [True, True]
-    assert len(all_passages("growing")) == 40
-
-
-def test_event_loops_in_many_threads_search_one_corpus_on_a_server(chroma: str) -> None:
-    asyncio.run(index_passages("shared", numbered_passages(0, 50)))
-    kinds = ["chroma", "bm25", "hybrid"] * 3
-    with ThreadPoolExecutor(len(kinds)) as threads:
-        assert all(threads.map(lambda kind: asyncio.run(is_found("shared", 33, kind)), kinds))
-
-
-async def test_a_demo_corpus_is_built_on_the_server(chroma: str) -> None:
-    assert len(await (await open_retriever("chroma:demo-news")).search("Moon", 3)) == 3
-    assert [c.name for c in chroma_api(chroma).list_collections() if c.name.startswith("demo-")] == ["demo-news"]
-
-
 async def test_an_interrupted_build_on_a_server_can_be_completed(chroma: str) -> None:
     """Until then, the corpus cannot be opened."""
 
@@ -139,36 +112,6 @@ async def test_an_interrupted_build_on_a_server_can_be_completed(chroma: str) ->
     await index_passages("broken", numbered_passages(0, 600), progress=lambda *so_far: done.append(so_far))
     assert done[-1] == (600, 88)
     assert await is_found("broken", 555)
-
-
-@pytest.mark.parametrize("kind", ["chroma", "hybrid"])
-async def test_old_texts_keep_their_cached_vectors_if_their_passages_change(
-    chroma: str, kind: str, start_stub: StartStub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in ("corpus", "local"):
-        monkeypatch.setattr(f"moot.retrievers._{module}.open_encoder", open_encoder)
-    stub, stub_embedding = start_stub(), "openai:stub-embedding"
-    name, encoder = f"{kind}-remembered", await open_encoder(stub_embedding)
-    await index_passages(name, numbered_passages(0, 3), encoder=stub_embedding)
-    source = await open_retriever(f"{kind}:{name}", encoder=stub_embedding)
-    found = await source.search("Entry 2 of the ledger.", 3)
-    requests = len(stub.calls())
-    old = await vectors_of(found, encoder)
-    assert (len(old), len(stub.calls())) == (3, requests)
-    changed = [p.model_copy(update={"text": f"Rewritten as {p.id}."}) for p in numbered_passages(0, 3)]
-    await index_passages(name, changed, encoder=stub_embedding)
-    await source.search("Entry 2 of the ledger.", 3)  # hybrid search still returns the old texts
-    assert await vectors_of(found, encoder) == old
-
-
-async def test_a_corpus_built_with_another_encoder_is_refused(chroma: str) -> None:
-    await index_passages("encoded", numbered_passages(0, 2))
-    stored = collection(chroma, "encoded")
-    manifest = stored.metadata["moot"].replace("all-MiniLM-L6-v2", "openai:m")
-    stored.modify(metadata={"moot": manifest})
-    for attempt in (open_retriever("chroma:encoded"), index_passages("encoded", numbered_passages(2, 4))):
-        error = await error_of(attempt)
-        assert (error.kind, "embedder=openai:m" in error.detail) == ("corpus_mismatch", True)
 
 
 # --- changes by other programs on the server --------------------------------------------------------------------------

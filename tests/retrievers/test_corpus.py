@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from moot.retrievers._corpus import (
     read_manifest,
 )
 from moot.retrievers._files import LONGEST_PARAGRAPH
-from moot.retrievers._stores import FolderStore, corpora_folder
+from moot.retrievers._stores import corpora_folder
 
 from tests.forked import start
 
@@ -123,22 +122,6 @@ async def test_all_passages_are_read_if_they_fill_several_pages(
 def is_nearly_all(found: int, stored: int) -> bool:
     """Whether a search found at least 99% of the stored passages. An approximate index may miss a few."""
     return 0.99 * stored <= found <= stored
-
-
-async def test_an_interrupted_build_can_be_completed(empty_home: Path) -> None:
-    """The unfinished corpus cannot be opened."""
-
-    def passages_then_error() -> Iterator[Passage]:
-        yield from map(passage, range(MANY))
-        raise OSError("the disk went away")
-
-    with pytest.raises(OSError, match="went away"):
-        await index_passages("broken", passages_then_error())
-    error = await refusal_of("broken")
-    assert (error.kind, error.exit_code) == ("unfinished_corpus", 2)
-    assert f"interrupted after {BATCH} passages" in error.detail
-    assert await index_and_count("broken", [passage(i) for i in range(MANY)]) == (MANY, MANY - BATCH)
-    assert is_nearly_all(len(await (await open_retriever("chroma:broken")).search("entry", 2 * MANY)), MANY)
 
 
 @pytest.mark.parametrize("iterations", range(0, 40, 4))
@@ -261,11 +244,6 @@ async def test_two_simultaneous_builds_of_one_corpus_take_turns(empty_home: Path
     assert sorted(builds) == [(MANY, 0), (MANY, MANY)]
 
 
-async def test_a_passage_given_twice_is_stored_once(empty_home: Path) -> None:
-    assert await index_and_count("twice", [passage(1), passage(2), passage(1)]) == (3, 2)
-    assert [p.id for p in all_passages("twice")] == ["1", "2"]
-
-
 async def test_a_corpus_can_be_built_again_after_its_folder_was_deleted(empty_home: Path) -> None:
     for _ in range(2):
         await index_passages("again", [passage(1)])
@@ -338,14 +316,6 @@ async def test_twelve_corpora_are_built_at_once(empty_home: Path) -> None:
 # --- simultaneous searches -------------------------------------------------------------------------------------------
 
 
-def test_event_loops_in_many_threads_open_and_search_one_corpus(empty_home: Path, quick_encoder: None) -> None:
-    asyncio.run(index_passages("shared", numbered_passages(0, 1100)))
-    kinds = ["chroma", "bm25", "hybrid"] * 3
-    with ThreadPoolExecutor(len(kinds)) as threads:
-        opened = threads.map(lambda kind: asyncio.run(is_found("shared", 1050, kind)), kinds)
-        assert all(opened)
-
-
 async def test_a_corpus_opened_again_has_passages_that_another_process_added(
     empty_home: Path, quick_encoder: None
 ) -> None:
@@ -362,33 +332,3 @@ async def test_a_corpus_opened_again_has_passages_that_another_process_added(
     [old] = await before.search("Entry 2150 of the ledger.", 1)
     assert old["text"] != "Entry 2150 of the ledger."
     assert [await is_found("growing", 2150, kind) for kind in ("chroma", "bm25", "hybrid")] == [True] * 3
-
-
-async def test_two_processes_search_one_corpus_at_once(empty_home: Path, quick_encoder: None) -> None:
-    await index_passages("shared", numbered_passages(0, 1100))
-    children = (asyncio.to_thread(output_of_child, "search", "shared", "50") for _ in range(2))
-    assert [output.strip() for output in await asyncio.gather(*children)] == ["50", "50"]
-
-
-async def test_a_recent_state_of_a_corpus_is_not_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With ``recent``, a state is looked up again only after `RECENT` seconds, or if this process indexed a corpus."""
-    await index_passages("metals", [passage("1", "Copper conducts.")])
-    asked: list[str] = []
-    state = FolderStore.state
-
-    def record_and_call(self: FolderStore, name: str) -> str:
-        asked.append(name)
-        return state(self, name)
-
-    first = await open_retriever("bm25:metals")
-    monkeypatch.setattr(FolderStore, "state", record_and_call)
-    assert await open_retriever("bm25:metals", recent=True) is first
-    assert asked == []
-    assert await open_retriever("bm25:metals") is first
-    assert asked == ["metals"]
-    await index_passages("metals", [passage("2", "Tin is soft.")])
-    assert len(await (await open_retriever("bm25:metals", recent=True)).search("tin", 3)) == 1
-    monkeypatch.setattr(corpus, "RECENT", 0.0)
-    asked.clear()
-    await open_retriever("bm25:metals", recent=True)
-    assert asked == ["metals"]

@@ -81,7 +81,7 @@ async def test_a_cross_encoder_is_loaded_only_if_debaters_disagree_and_there_is_
         {"models": MODELS, "embedder": "openai:stub-embedding", "cross_encoder": "none", "max_rounds": 1}
         | {"debaters": READERS}
     )
-    claim = {"claim": "The kilogram rests on a constant."}
+    claim: Any = {"claim": "The kilogram rests on a constant."}
     start_stub([says("rag", "SUPPORTS"), says("search", "SUPPORTS")])
     agreed = await graph.ainvoke(claim, context=settings)
     assert (agreed["stop_reason"], loaded, "similarity" in agreed["metrics"]) == ("consensus", [], False)

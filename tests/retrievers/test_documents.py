@@ -22,6 +22,7 @@ from moot.nodes._texts.given_files import read_given
 from moot.retrievers import index_passages, open_retriever, read_passages
 from moot.retrievers._documents import children
 from moot.retrievers._files import LONGEST_PARAGRAPH, Passage
+from moot.transcript.report.report import report
 
 from tests.commands import moot
 from tests.papers import docx, paragraph, pdf, pdf_from_streams
@@ -127,6 +128,27 @@ def test_documents_given_with_a_claim_keep_pages_and_headings(tmp_path: Path) ->
     assert headings == ["The kilogram", "The cylinder"]
 
 
+def test_what_was_left_out_of_a_document_is_a_warning_of_the_debate(tmp_path: Path, empty_home: Path) -> None:
+    """Of a given document, and of one in a corpus."""
+    page = "<p>It cost <del>200</del> 300 francs.</p>"
+    file = write_files(tmp_path, {"cost.html": page}) / "cost.html"
+    indexed = moot("index", file, "--corpus", "costs", "--embedder", "none")
+    assert "cost.html: text that is struck out is left out (“200”)." in indexed.stderr
+    words = ("verify", "It cost 300 francs.", "--model", "fake:1", "--json")
+    corpus = ("--graph", "rag", "--corpus", "costs", "--set", 'sources=["bm25"]')
+    for options in (("--graph", "standard_prompting", "--given", file), corpus):
+        document = json.loads(moot(*words, *options).stdout)
+        warned = [one["detail"] for one in document["warnings"] if one["kind"] == "document_noted"]
+        assert warned == ["cost.html: text that is struck out is left out (“200”)."]
+        assert "struck out" in report(document, "md")
+
+
+def test_text_in_utf_16_without_a_mark_is_read(tmp_path: Path) -> None:
+    for encoding in ("utf-16-le", "utf-16-be"):
+        file = write_files(tmp_path, {"a.txt": "Мост был открыт\nв 1869 году.".encode(encoding)}) / "a.txt"
+        assert [p.text for p in read_passages(file)] == ["Мост был открыт\nв 1869 году."]
+
+
 def test_a_document_that_is_too_long_to_be_given_with_a_claim_is_refused(tmp_path: Path) -> None:
     write_files(tmp_path, {"book.pdf": pdf([f"{n} {'word ' * 300}" for n in range(LONGEST_GIVEN // 1500 + 1)])})
     with pytest.raises(UserError, match=r"book.pdf is too long .* pages .* moot index"):
@@ -170,6 +192,7 @@ def test_all_pages_of_a_long_pdf_are_read(tmp_path: Path) -> None:
         ("letters.txt", b"caf\xe9", "its encoding is not declared"),
         ("charset.txt", b"<meta charset=undefined>caf\xe9", "its encoding is not declared"),
         ("scripts.html", "<html><script>document.write('x')</script></html>", "it contains no text"),
+        ("styles.html", "<title>A title</title><body><style>p {}</style><script>x()</script>", "it contains no text"),
         ("book.xlsx", b"PK\x03\x04junk", "it is damaged, or it is not a workbook"),
         ("data.json", b"{}", "its kind is not supported"),
     ],

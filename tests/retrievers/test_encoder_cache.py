@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-import random
-from array import array
-from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
-from moot.retrievers import Evidence, Passage, WorldError, index_passages, make_evidence, open_encoder, open_retriever
-from moot.retrievers._encoders import CACHED_TEXTS, FEW, Vector, VectorCache, encode, load_sentence_encoder, vectors_of
+from moot.retrievers import Passage, WorldError, index_passages, open_encoder, open_retriever
+from moot.retrievers._encoders import CACHED_TEXTS, FEW, Vector, VectorCache, vectors_of
 from moot.retrievers._evidence import encoded_text
-from moot.retrievers._normalise import Rules, normalise
 
 from ..conftest import StartStub, StubEndpoint
 from .conftest import Serve
@@ -49,10 +44,6 @@ def cosine(a: Vector, b: Vector) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True))
 
 
-def piece(text: str) -> Evidence:
-    return make_evidence(text=text, title="", source="s", query="q", score=None, retriever="tavily")
-
-
 # --- results of searches ----------------------------------------------------------------------------------------------
 
 
@@ -68,53 +59,6 @@ async def test_texts_found_by_dense_or_hybrid_search_are_not_encoded_again(stub:
     assert list(map(cosine, vectors, again)) == pytest.approx([1] * 4, abs=1e-6)
     assert [math.hypot(*v) for v in vectors] == pytest.approx([1] * 4, abs=1e-6)
     assert {type(x) for v in vectors for x in v} == {float}
-
-
-@pytest.mark.parametrize("kind", ["chroma", "hybrid"])
-async def test_the_local_encoder_does_not_encode_found_texts_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    source = await open_retriever(f"{kind}:demo-encyclopaedia")
-    monkeypatch.setattr(encoder, "_vectors", OrderedDict())
-    found = await source.search("A lake in the mountains", 2 * FEW)
-    monkeypatch.setattr(encoder, "_encode_short", None)
-    monkeypatch.setattr(encoder, "_encode_long", None)
-    vectors = await vectors_of(found, encoder)
-    assert len(vectors) == 2 * FEW
-    precise = encode(encoder._model, [encoded_text(p["title"], p["text"]) for p in found])
-    assert min(map(cosine, vectors, precise)) >= 0.99
-    assert [math.hypot(*v) for v in vectors] == pytest.approx([1] * 2 * FEW, abs=1e-4)
-
-
-async def test_texts_found_by_lexical_or_web_search_are_encoded_once(stub: StubEndpoint) -> None:
-    encoder = await open_encoder(STUB)
-    lexical = await (await open_retriever("bm25:pumps")).search("water pump", 4)
-    dense = await (await open_retriever("chroma:pumps", encoder=STUB)).search("silent machine", 1)
-    before = texts_per_request(stub)
-    vectors = await vectors_of([*dense, *lexical, piece("A web page.")], encoder)
-    assert dense[0]["id"] in {p["id"] for p in lexical}
-    # The request contains the web page and the pieces of `lexical`, but not the piece that `dense` also found.
-    assert texts_per_request(stub) == [*before, len(lexical)]
-    assert await vectors_of([*dense, *lexical, piece("A web page.")], encoder) == vectors
-    assert texts_per_request(stub) == [*before, len(lexical)]
-
-
-async def test_evidence_that_is_shown_as_an_excerpt_is_not_encoded_again(stub: StubEndpoint) -> None:
-    encoder = await open_encoder(STUB)
-    found = await (await open_retriever("chroma:pumps", encoder=STUB)).search("silent machine", 1)
-    [cut] = normalise([found], Rules(1, max_tokens=18), datetime.now(UTC))
-    assert "shown" in cut
-    before = texts_per_request(stub)
-    await vectors_of([cut], encoder)
-    assert texts_per_request(stub) == before
-
-
-async def test_a_search_without_results_encodes_only_its_query(stub: StubEndpoint) -> None:
-    before = texts_per_request(stub)
-    assert await vectors_of([], await open_encoder(STUB)) == []
-    hybrid: Any = await open_retriever("hybrid:pumps", encoder=STUB)
-    hybrid._rows.clear()  # as if all passages had been stored after this retriever was opened
-    assert await hybrid.search("water", 3) == []
-    assert texts_per_request(stub) == [*before, 1]  # the query
 
 
 # --- the cache --------------------------------------------------------------------------------------------------------
@@ -153,18 +97,6 @@ async def test_new_vectors_of_a_wrong_length_or_number_are_refused(
         await encoder.embed(["a", "b"])
 
 
-async def test_a_long_list_uses_cached_vectors() -> None:
-    encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    texts = [f"Sentence {i} of a long list" for i in range(3 * FEW)]
-    encoder.remember(texts[: 2 * FEW], [[float(i)] for i in range(2 * FEW)])
-    mixed = texts[FEW:]
-    random.Random(1).shuffle(mixed)
-    vectors = await encoder.embed(mixed)
-    given = {text: vector for text, vector in zip(mixed, vectors, strict=True) if len(vector) == 1}
-    assert given == {text: [float(texts.index(text))] for text in mixed if text in texts[: 2 * FEW]}
-    assert [len(v) for v in vectors].count(384) == FEW
-
-
 def test_a_full_cache_drops_the_least_recently_used_vectors() -> None:
     memory = VectorCache()
     texts = [str(i) for i in range(CACHED_TEXTS)]
@@ -175,14 +107,6 @@ def test_a_full_cache_drops_the_least_recently_used_vectors() -> None:
     assert memory.cached(["0", "1", "2", "3", "4", "new"]) == {"0": [2.0], "1": [1.0], "4": [1.0], "new": [2.0]}
     memory.remember([f"{i} more" for i in range(3 * CACHED_TEXTS)], [[3.0]] * 3 * CACHED_TEXTS)
     assert len(memory._vectors) == CACHED_TEXTS
-
-
-async def test_the_cache_of_the_local_encoder_stays_within_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    monkeypatch.setattr(encoder, "_vectors", OrderedDict((str(i), array("d", [1])) for i in range(CACHED_TEXTS)))
-    await encoder.embed(["one more", "and another"])
-    assert len(encoder._vectors) == CACHED_TEXTS
-    assert encoder.cached(["0", "1", "2", "one more"]).keys() == {"2", "one more"}
 
 
 def test_several_threads_can_use_one_cache() -> None:

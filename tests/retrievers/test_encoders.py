@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from typing import Any
 
 import pytest
 from moot.retrievers import open_encoder
 from moot.retrievers._corpus import demo_passages
-from moot.retrievers._encoders import FEW, Batches, Encoder, SentenceEncoder, Vector, encode, load_sentence_encoder
+from moot.retrievers._encoders import FEW, Encoder, SentenceEncoder, Vector, encode, load_sentence_encoder
 
 LONG = " ".join(p.text for p in demo_passages("demo-news")[:12])  # more tokens than the model reads
 MANY = [p.text for p in demo_passages("demo-encyclopaedia")]
@@ -53,25 +52,6 @@ class PausedModel:
         self.begun.set()
         assert self.go.wait(60)
         return self.real(texts)
-
-
-async def test_simultaneous_short_lists_share_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    paused_model = PausedModel(encoder, monkeypatch)
-    paused_model.go.set()
-    texts = [f"Query {i} of another debate" for i in range(40)]
-    vectors = [vector for (vector,) in await asyncio.gather(*(encoder.embed([text]) for text in texts))]
-    assert paused_model.batches == [texts]
-    assert vectors == [paused_model.real([text])[0] for text in texts]
-
-
-async def test_no_list_is_added_to_a_batch_of_many_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    paused_model = PausedModel(encoder, monkeypatch)
-    paused_model.go.set()
-    long, short = [f"{i} {LONG[:600]}" for i in range(FEW)], [f"Short {i}" for i in range(FEW)]
-    await asyncio.gather(encoder.embed(long), *(encoder.embed([text]) for text in short))
-    assert sorted(paused_model.batches) == [long, short]
 
 
 async def test_a_text_that_is_being_encoded_is_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,20 +101,6 @@ async def test_vectors_are_in_the_order_of_their_texts(encoder: Encoder, count: 
         assert max(alone, key=lambda other: cosine(alone[other], vector)) == text
 
 
-async def test_an_empty_list_of_texts_gives_no_vectors(encoder: Encoder) -> None:
-    assert await encoder.embed([]) == []
-
-
-async def test_simultaneous_calls_get_the_vectors_of_their_own_texts(encoder: Encoder) -> None:
-    texts = [f"Question {i} about {word}" for i in range(10) for word in ("a lake", "the moon", "a tower")]
-    at_once = await asyncio.gather(*(encoder.embed([text]) for text in texts))
-    again = [await encoder.embed([text]) for text in texts]
-    assert at_once == again
-    precise = encode(load_sentence_encoder("all-MiniLM-L6-v2")._model, texts)
-    assert min(map(cosine, precise, (vector for (vector,) in at_once))) >= 0.99
-    assert await encoder.embed(texts) == [vector for (vector,) in at_once]
-
-
 async def test_a_cancelled_call_does_not_affect_other_calls(encoder: Encoder) -> None:
     texts = [f"Given up or not, {i}" for i in range(8)]
     tasks = [asyncio.ensure_future(encoder.embed([text])) for text in texts]
@@ -145,28 +111,6 @@ async def test_a_cancelled_call_does_not_affect_other_calls(encoder: Encoder) ->
     for result in results[1::2]:
         assert isinstance(result, list)
     assert await encoder.embed(texts[1::2]) == [r[0] for r in results[1::2] if isinstance(r, list)]
-
-
-async def test_a_cancelled_long_list_is_not_encoded_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = load_sentence_encoder("all-MiniLM-L6-v2")
-    started, go_on, batches = asyncio.Event(), threading.Event(), list[int]()
-    loop, run = asyncio.get_running_loop(), Batches._run
-
-    def run_when_allowed(self: Batches, tokens: Any, batch: list[int], step: int) -> Any:
-        batches.append(len(batch))
-        loop.call_soon_threadsafe(started.set)
-        go_on.wait()
-        return run(self, tokens, batch, step)
-
-    monkeypatch.setattr(Batches, "_run", run_when_allowed)
-    task = asyncio.ensure_future(encoder.embed([f"{i} {LONG[:3000]}" for i in range(200)]))
-    await started.wait()
-    task.cancel()
-    await asyncio.wait([task])
-    go_on.set()
-    assert len(await encoder.embed([f"Wanted {i}" for i in range(FEW + 1)])) == FEW + 1
-    assert len(batches) < 20  # the whole cancelled list would need 50 batches
-    assert task.cancelled()
 
 
 def test_event_loops_in_two_threads_share_one_encoder() -> None:

@@ -32,20 +32,9 @@ def test_cleaned_text_is_composed_and_has_no_control_characters(text: str) -> No
     assert unicodedata.is_normalized("NFC", cleaned)
 
 
-@given(st.text(st.characters(categories=["L", "N", "P", "S"])))
-def test_cleaning_keeps_letters_numbers_punctuation_and_symbols(text: str) -> None:
-    assert clean(text) == unicodedata.normalize("NFC", text)
-
-
 def test_cleaning_removes_invisible_characters_but_separates_words() -> None:
     assert clean("\ufeff a\u202eb\u200bc\x00\x1b[0m ") == "abc[0m"
     assert clean("one\r\ntwo\rthree\x0cfour\n\tfive") == "one\ntwo\nthree four\n\tfive"
-
-
-def test_an_encoder_reads_the_title_before_the_text() -> None:
-    assert encoded_text(" Ice\u200b", "\ufeffIt floats.\n") == "Ice. It floats."
-    assert encoded_text("", "It floats.") == encoded_text("\u200b ", "It floats.") == "It floats."
-    assert encoded_text(piece(title="")["title"], "It floats.") == "It floats."
 
 
 @given(TEXT, TEXT)
@@ -66,11 +55,3 @@ def test_merged_evidence_has_each_piece_and_each_retrieval_once(old: list[Eviden
     findings = [(p["id"], r["query"]) for p in merged for r in p["retrievals"]]
     assert len(findings) == len(set(findings))
     assert set(findings) == {(p["id"], r["query"]) for p in [*old, *new] for r in p["retrievals"]}
-
-
-def test_merging_does_not_change_its_arguments() -> None:
-    first, second = piece(query="q1"), piece(query="q2")
-    (merged,) = merge_evidence([first], [second])
-    assert [r["query"] for r in merged["retrievals"]] == ["q1", "q2"]
-    assert (first, second) == (piece(query="q1"), piece(query="q2"))
-    assert merge_evidence([], []) == []

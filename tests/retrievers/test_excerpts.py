@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from time import process_time
 
 import pytest
@@ -14,12 +13,8 @@ from moot.nodes._texts.replies import Quote
 from moot.nodes._texts.show import show_evidence
 from moot.retrievers import Evidence, make_evidence, open_encoder
 from moot.retrievers._evidence import merge_evidence
-from moot.retrievers._excerpts import BLOCK, GAP, beginning, count_tokens, excerpt, sentences, shown_text
-from moot.retrievers._normalise import MOST_TOKENS, Rules, normalise
-
-from tests.conftest import SHARED
-
-CORPORA = SHARED / "data" / "corpus"
+from moot.retrievers._excerpts import GAP, beginning, count_tokens, excerpt, sentences, shown_text
+from moot.retrievers._normalise import MOST_TOKENS
 
 
 def parts(text: str) -> list[str]:
@@ -49,11 +44,6 @@ def test_sentence_boundaries_are_found(text: str) -> None:
     assert parts(text.replace("|", "")) == wanted
 
 
-def test_sentence_boundaries_do_not_depend_on_the_length_of_the_text() -> None:
-    written = [f"They go on and on {i} times, said Dr. Smith." for i in range(BLOCK // 10)]
-    assert parts(" ".join(written)) == written
-
-
 @pytest.mark.parametrize("text", ["東京は日本の首都です。人口は多い、", "They go on and on. This decides it. ", '("« '])
 def test_the_time_to_find_sentences_does_not_grow_quadratically(text: str) -> None:
     def time_for(times: int) -> float:
@@ -64,13 +54,6 @@ def test_the_time_to_find_sentences_does_not_grow_quadratically(text: str) -> No
     times = 50_000 // len(text)
     # A text of 8 times the length takes about 8 times as long. With quadratic growth it would take 64 times as long.
     assert min(time_for(8 * times) for _ in range(2)) < 24 * max(time_for(times) for _ in range(2))
-
-
-def test_each_line_of_a_long_table_is_a_sentence() -> None:
-    """But a sentence of prose may have two lines."""
-    rows = [f"Row {i} has {i} cups and {i} spoons" for i in range(40)]
-    assert parts("\n".join(rows)) == rows
-    assert parts("One sentence\nin two lines.") == ["One sentence\nin two lines."]
 
 
 @given(st.text(st.sampled_from("ab .\n字é,"), max_size=300), st.integers(1, 60))
@@ -167,18 +150,3 @@ async def test_a_piece_found_twice_shows_the_excerpts_of_both_searches() -> None
     whole_piece = make_evidence(text=TEXT, title="Trial", source="s", retriever="bm25:x")
     assert "shown" not in merge_evidence([first], [whole_piece])[0]
     assert "shown" not in merge_evidence([whole_piece], [first])[0]
-
-
-def test_without_a_query_the_beginning_is_shown() -> None:
-    (piece,) = normalise([[make_evidence(text=TEXT, source="s")]], Rules(1, max_tokens=50), datetime.now(UTC))
-    assert shown_text(piece).startswith(LEAD)
-    assert shown_text(piece).endswith(f". {GAP}")
-    assert (piece["text"], len(piece["shown"])) == (TEXT, 1)
-
-
-@pytest.mark.skipif(not CORPORA.is_dir(), reason="the corpora (../shared/data) are not here")
-@pytest.mark.parametrize("corpus", ["check_covid", "pubmedqa", "averitec"])
-def test_at_least_99_percent_of_passages_are_shown_in_full_by_default(corpus: str) -> None:
-    lines = (CORPORA / f"{corpus}.jsonl").read_text(encoding="utf-8").splitlines()
-    long = [line for line in lines if count_tokens(json.loads(line)["text"]) > MOST_TOKENS]
-    assert len(long) <= 0.01 * len(lines)

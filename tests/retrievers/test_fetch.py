@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from moot.core.errors import MootError, UserError
+from moot.nodes._claims.reading import read_article
 from moot.nodes._texts.given import check_given
 from moot.nodes._texts.given_files import read_given
 from moot.retrievers._corpus import corpus_state, digest_of, index_passages
@@ -33,6 +34,7 @@ from moot.transcript.report.report import report
 from tests.papers import docx, paragraph, pdf
 from tests.retrievers.test_documents import ARTICLE
 from tests.web.documents import a_debate, with_evidence
+from tests.workbooks import workbook
 
 POLISH = "Żółw waży 12 kg."
 RESPONSES: dict[str, tuple[int, dict[str, str], bytes]] = {
@@ -51,11 +53,32 @@ RESPONSES: dict[str, tuple[int, dict[str, str], bytes]] = {
     "/utf-16": (200, {"content-type": "text/plain; charset=utf-16le"}, POLISH.encode("utf-16le")),
     "/idna": (200, {"content-type": "text/plain; charset=idna"}, POLISH.encode()),
     "/moved": (302, {"location": "/page"}, b""),
+    "/sent-on": (
+        200,
+        {"content-type": "text/html"},
+        b"<meta http-equiv='Refresh' content='0; URL=&quot;page&quot;'>Wait.",
+    ),
+    "/sent-on-by-header": (200, {"refresh": "0;url=/page"}, b"Wait."),
+    "/stays": (
+        200,
+        {"content-type": "text/html"},
+        b"<!-- <meta http-equiv=refresh content='0;url=/loop'> --><meta http-equiv=refresh content='300;url=/loop'>"
+        b"<noscript><meta http-equiv=refresh content='0;url=/loop'></noscript>"
+        b"<meta http-equiv=refresh content='1'><p>It was opened in 1869.",
+    ),
+    "/sent-to-private-host": (200, {}, b"<meta content=0;http://inner.test/ http-equiv=refresh>"),
     "/to-private-address": (302, {"location": "http://169.254.169.254/latest/meta-data"}, b""),
     "/to-private-host": (302, {"location": "http://inner.test/"}, b""),
     "/to-file": (302, {"location": "file:///etc/passwd"}, b""),
     "/loop": (302, {"location": "/loop"}, b""),
     "/to-invalid-address": (302, {"location": "http://[bad"}, b""),
+    "/workbook": (
+        200,
+        {"content-type": "application/octet-stream"},
+        workbook({"A": [["Year", "Cost"], ["1869", "300"]]}),
+    ),
+    "/not-found": (200, {"content-type": "text/html"}, b"<title>Page not found</title><p>Try the search."),
+    "/struck": (200, {"content-type": "text/html"}, b"<p>It cost <del>200</del> 300 francs.</p>"),
     "/picture": (200, {"content-type": "image/png"}, b"\x89PNG"),
     "/missing": (404, {"content-type": "text/html"}, b"no"),
     "/large": (200, {"content-type": "text/plain"}, b"x" * 5000),
@@ -101,6 +124,13 @@ def test_a_document_is_read_whatever_kind_the_server_says_it_is(path: str, site:
     assert [passage.text for passage in read_page(site + path)] == ["Opened in 1869."]
 
 
+def test_a_page_that_sends_its_readers_on_is_a_redirect(site: str) -> None:
+    for path in ("/sent-on", "/sent-on-by-header"):
+        assert {passage.url for passage in read_page(site + path)} == {f"{site}/page"}
+    [passage] = read_page(f"{site}/stays")
+    assert (passage.url, passage.text) == (f"{site}/stays", "It was opened in 1869.")
+
+
 def test_a_page_is_read_and_stored_unchanged(site: str, tmp_path: Path) -> None:
     passages = read_page(f"{site}/moved")
     assert {(p.source, p.url, p.published) for p in passages} == {("127.0.0.1", f"{site}/page", "2019-05-20")}
@@ -112,6 +142,22 @@ def test_a_page_is_read_and_stored_unchanged(site: str, tmp_path: Path) -> None:
     assert known["retrieved"].endswith("+00:00")
     first, second = read_given(f"{site}/report.pdf")
     assert (first["page"], second["page"], second["url"], second["title"]) == ("1", "2", f"{site}/report.pdf", "Canals")
+
+
+def test_a_refusal_and_a_note_name_the_address(site: str) -> None:
+    """Not the file in which the page is stored. The note is with each text and passage."""
+    for read in (read_page, read_given, read_article):
+        with pytest.raises(UserError, match=f"^{site}/not-found cannot be read: it is a page in place of the content"):
+            read(f"{site}/not-found")
+    notes: list[str] = []
+    note = "text that is struck out is left out (“200”)"
+    [passage] = read_page(f"{site}/struck", notes.append)
+    assert (notes, passage.note, passage.text) == ([f"{site}/struck: {note}."], note, "It cost 300 francs.")
+    [given] = check_given(read_given(f"{site}/struck"))
+    assert (given["note"], given["title"], given["source"]) == (note, "127.0.0.1", "127.0.0.1")
+    article = read_article(f"{site}/struck")
+    assert (article["note"], article["source"]) == (note, "127.0.0.1")
+    assert read_page(f"{site}/workbook")[0].text == "Year: 1869; Cost: 300"
 
 
 async def test_evidence_has_the_fetch_time_and_the_hash_of_its_page(site: str, tmp_path: Path) -> None:
@@ -147,6 +193,7 @@ async def test_the_digest_of_passages_does_not_depend_on_their_fetch_time(site: 
     ("path", "message"),
     [
         ("/to-private-address", "169.254.169.254 is in a private network"),
+        ("/sent-to-private-host", "inner.test is in a private network (10.0.0.7)"),
         ("/to-private-host", "inner.test is in a private network (10.0.0.7)"),
         ("/to-file", "must begin with http:// or https://"),
         ("/loop", "redirects more than 5 times"),

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moot.retrievers import Passage, UserError, WorldError, index_passages, open_retriever
+from moot.retrievers import Passage, index_passages, open_retriever
 from moot.retrievers._cross_encoders import CrossScorer
-from moot.retrievers._local import LexicalIndex, best_rows, fuse
+from moot.retrievers._local import LexicalIndex, fuse
 
 PASSAGES = [
     Passage(id="code", title="Part list", text="Spare part QX-1187 fits the pump.", source="list"),
@@ -24,15 +24,6 @@ def test_a_hybrid_score_is_the_weighted_sum_of_normalised_scores() -> None:
     fused = fuse({"a": 0.8, "b": 0.4, "c": -0.1}, {"b": 6.0})
     assert list(fused) == ["b", "a", "c"]
     assert list(fused.values()) == pytest.approx([0.675, 0.65, -0.08125])
-
-
-def test_a_search_without_a_score_above_0_contributes_nothing() -> None:
-    assert fuse({"a": 0.5}, {}) == {"a": 0.65}
-    assert fuse({"a": -0.5, "b": -0.2}, {"a": 2.0}) == {"a": 0.35, "b": 0.0}
-
-
-def test_a_passage_without_a_dense_score_has_no_fused_score() -> None:
-    assert fuse({}, {"a": 1.0}) == {}
 
 
 SCORES = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.01, 1), min_size=1)
@@ -50,12 +41,6 @@ def test_a_passage_that_is_best_in_both_searches_has_the_best_fused_score(
     leader = max(dense, key=dense.__getitem__)
     if both[leader] == max(both.values()):
         assert fused[leader] == max(fused.values())
-
-
-def test_the_best_rows_have_positive_scores_in_descending_order() -> None:
-    np = pytest.importorskip("numpy")
-    assert best_rows(np.array([0.0, 2.0, 5.0, 2.0, 1.0]), 3) == [2, 1, 3]
-    assert best_rows(np.zeros(3), 3) == []
 
 
 def test_different_words_with_the_same_stem_match_only_with_stemming() -> None:
@@ -93,23 +78,3 @@ async def test_a_cross_encoder_reranks_the_results(empty_home: Path, monkeypatch
     found = await (await open_retriever("hybrid:parts", reranker="short-first")).search("pump", 2)
     assert [p["title"] for p in found] == ["Lakes", "Part list"]
     assert found[0]["retrievals"][0]["score"] == -len("Lakes. Still water gathers in a hollow.")
-
-
-async def test_a_missing_corpus_or_cross_encoder_is_named_in_the_error(empty_home: Path) -> None:
-    with pytest.raises(UserError, match="nothing-here.*moot index"):
-        await open_retriever("hybrid:nothing-here")
-    with pytest.raises(UserError, match="no-such/encoder") as caught:
-        await open_retriever("hybrid:demo-news", reranker="no-such/encoder")
-    assert "cross-encoder" in caught.value.detail
-
-
-async def test_a_search_raises_the_error_of_its_encoder(empty_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    await index_passages("parts", PASSAGES)
-    hybrid = await open_retriever("hybrid:parts")
-
-    async def raise_error(query: str) -> list[float]:
-        raise WorldError("down", kind="server_error")
-
-    monkeypatch.setattr(hybrid._dense, "embed", raise_error)  # type: ignore[attr-defined]
-    with pytest.raises(WorldError, match="down"):
-        await hybrid.search("pump", 1)

@@ -74,33 +74,6 @@ async def test_a_vector_store_is_searched(monkeypatch: pytest.MonkeyPatch) -> No
     assert found[0]["retrievals"][0]["score"] == pytest.approx(1)
 
 
-async def test_the_relevance_score_is_preferred_to_other_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Store(InMemoryVectorStore):
-        def _select_relevance_score_fn(self):  # type: ignore[no-untyped-def]
-            return lambda score: score / 2
-
-    store = Store(DeterministicFakeEmbedding(size=32))
-    await store.aadd_documents([Document("A moon.")])
-    add_module(monkeypatch, store=store)
-    [piece] = await (await open_retriever("langchain:own:store")).search("A moon.", 1)
-    assert piece["retrievals"][0]["score"] == pytest.approx(0.5)
-
-
-async def test_a_store_without_scores_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Store(InMemoryVectorStore):
-        async def asimilarity_search_with_score(self, query, k=4, **options):  # type: ignore[no-untyped-def]
-            raise NotImplementedError
-
-        async def asimilarity_search(self, query, k=4, **options):  # type: ignore[no-untyped-def]
-            return list(self.get_by_ids(["1"]))[:k]
-
-    store = Store(DeterministicFakeEmbedding(size=32))
-    await store.aadd_documents([Document("A moon.", id="1")])
-    add_module(monkeypatch, store=store)
-    [piece] = await (await open_retriever("langchain:own:store")).search("A moon.", 1)
-    assert piece["retrievals"][0]["score"] is None
-
-
 def retriever_with(search: object) -> object:
     """A retriever that calls the blocking function ``search`` with each query."""
     from langchain_core.retrievers import BaseRetriever

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.retrievers import Evidence, UserError, WorldError, make_evidence
-from moot.retrievers._gather import pieces_to_request, search_all
+from moot.retrievers._gather import search_all
 from moot.retrievers._normalise import Rules, iso_date, last_day, normalise, same_text
 
 NOW = datetime(2026, 5, 1, 12, 0, 30, tzinfo=UTC)
@@ -22,12 +22,6 @@ def piece(text: str = STORY, host: str = "a.test", retriever: str = "tavily", **
 
 def normalised(*found: list[Evidence], k: int = 3, **rules: Any) -> list[Evidence]:
     return normalise(found, Rules(k, **rules), NOW)
-
-
-def test_a_retrieval_has_the_time_of_the_search_and_a_rank() -> None:
-    first, second = normalised([piece("One."), piece("Two.")])
-    assert [r["rank"] for p in (first, second) for r in p["retrievals"]] == [1, 2]
-    assert {r["retrieved"] for p in (first, second) for r in p["retrievals"]} == {"2026-05-01T12:00:30+00:00"}
 
 
 def test_one_text_on_two_hosts_is_one_piece_with_two_sources() -> None:
@@ -49,12 +43,6 @@ def test_a_text_with_a_few_more_words_replaces_the_shorter_text(longer: str) -> 
         (only,) = normalised(found)
         assert (only["text"], only["id"]) == (long_story["text"], long_story["id"])
         assert [origin["source"] for origin in only["also"]] == [short_story["source"]]
-
-
-def test_a_page_found_twice_is_one_source() -> None:
-    first, second = piece(source="https://a.test/x"), piece(source="https://a.test/x", title="Other", published="2020")
-    (only,) = normalised([first], [second])
-    assert ("also" in only, only["published"], len(only["retrievals"])) == (False, "2020", 2)
 
 
 @pytest.mark.parametrize(
@@ -170,12 +158,3 @@ async def test_results_are_kept_if_other_sources_fail() -> None:
 async def test_the_error_for_a_wrong_key_of_a_source_is_raised() -> None:
     with pytest.raises(UserError, match="wrong key"):
         await search_all([(Source("a", UserError("wrong key", kind="authentication")), "bridge")], Rules(1))
-
-
-def test_a_search_requests_twice_as_many_results_as_it_keeps() -> None:
-    """A source on the web is asked for at most ten results, or for as many as the search keeps, if it keeps more.
-
-    With a date filter, more results are requested from a corpus.
-    """
-    assert [pieces_to_request("tavily", Rules(k)) for k in (3, 8, 20)] == [6, 10, 20]
-    assert pieces_to_request("chroma:x", Rules(3, published_before=date(2020, 1, 1))) == 30

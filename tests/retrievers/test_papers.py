@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zlib
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
@@ -16,7 +17,7 @@ from moot.core.lazy import imported
 from moot.nodes._texts.given_files import read_given
 from moot.retrievers import read_passages
 from moot.retrievers._documents import children
-from moot.retrievers._documents.layout import join_lines
+from moot.retrievers._documents.layout import Glyph, join_lines, page_text
 from moot.retrievers._files import Passage
 
 from tests.papers import WORD, docx, page_stream, paragraph, pdf, pdf_from_streams
@@ -226,6 +227,14 @@ WORDS = {
     f"<w:p>{run('Seen')}{run('not', '<w:vanish/>')}{run('nor', SECRET)}</w:p>": "Seen",
     f"<w:p>{run('B', '<w:b/>')}{run('ridge of 1869')}{run('2', RAISED)}</w:p>": ("Bridge of 1869²"),
     f"<w:p><w:del>{run('No.')}</w:del><w:ins>{run('Yes.')}</w:ins></w:p>": "Yes.",
+    table(cell("Year") + cell("Cost"), cell("1869") + cell("300")): "Year: 1869; Cost: 300",
+    table(
+        cell("District", '<w:vMerge w:val="restart"/>') + cell("People", '<w:gridSpan w:val="2"/>'),
+        "<w:trPr><w:tblHeader/></w:trPr>" + cell("", "<w:vMerge/>") + cell("Men") + cell("Women"),
+        cell("North") + cell("1") + cell("2"),
+        marked=True,
+    ): "District: North; People Men: 1; People Women: 2",
+    f"<w:p>{run('It cost ')}{run('200', '<w:strike/>')}{run('5', '<w:dstrike/>')}{run('300.')}</w:p>": "It cost 300.",
     table(*TOWNS): "Town | Year\nLyon | 1869\nLyon | 1901",
     table(*TOWNS, marked=True): "Town: Lyon; Year: 1869\nTown: Lyon; Year: 1901",
 }
@@ -259,6 +268,25 @@ def test_what_is_left_out_of_a_word_file_is_said(tmp_path: Path) -> None:
     notes: list[str] = []
     passages(tmp_path, "report.docx", docx(paragraph("It grew.") + f"<w:p>{chart}</w:p>"), notes)
     assert notes == ["report.docx: 1 charts or diagrams are left out. Save it as PDF to read their text."]
+    notes.clear()
+    passages(tmp_path, "report.docx", docx(f"<w:p>{run('Old', '<w:strike/>')}{run('New')}</w:p>"), notes)
+    assert notes == ["report.docx: text that is struck out is left out (“Old”)."]
+
+
+def as_pdfium_gives(text: str, *, mirrored: bool) -> Iterator[Glyph]:
+    """The characters of a line of Hebrew or Arabic as PDFium gives them, drawn from the right, or from the left."""
+    for word in [*reversed(text.split())] if mirrored else text.split():
+        for letter in reversed(word) if mirrored and not word.isdecimal() else word:
+            yield Glyph(letter, 0.0, 0.0, (0.0, 0.0, 1.0, 10.0))
+        yield Glyph(" ")
+
+
+@pytest.mark.parametrize(
+    "text", ["הגשר נפתח בשנת 1869 על ידי", "הוא אחד מהגשרים", "افتتح الجسر عام 1869 في المدينة القديمة"]
+)
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_text_from_right_to_left_is_read_whichever_way_it_was_drawn(text: str, mirrored: bool) -> None:
+    assert page_text(as_pdfium_gives(text, mirrored=mirrored)).strip() == text
 
 
 def test_lock_files_of_word_are_ignored_in_folders(tmp_path: Path) -> None:

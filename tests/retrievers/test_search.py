@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
-from moot.retrievers import Passage, UserError, index_passages, open_encoder, open_retriever
+from moot.retrievers import UserError, open_encoder, open_retriever
 from moot.retrievers._cross_encoders import open_cross_encoder
 from moot.retrievers._summariser import open_summariser
 
@@ -46,15 +45,6 @@ async def test_unknown_encoders_are_refused() -> None:
 def count_look_ups(hub: Server) -> int:
     """How often a model was looked up. Other requests of the hub's client are not counted."""
     return sum("/models/" in path for path in hub.paths)
-
-
-async def test_a_missing_encoder_is_looked_up_once(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    hub = await serve(lambda n, body: web.Response(status=404))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
-    with pytest.raises(UserError, match="cannot be loaded"):
-        await open_encoder("nobody/nothing")
-    assert count_look_ups(hub) == 1
 
 
 @pytest.mark.parametrize("open_model", [open_encoder, open_cross_encoder, open_summariser])
@@ -102,32 +92,3 @@ async def test_a_search_returns_results_in_descending_order_of_scores(name: str)
 @pytest.mark.parametrize("query", ["the and of", "zzyzx quux", "\u202e\U0001f600", "", " \x00\ud800"])
 async def test_a_lexical_search_without_matching_words_finds_nothing(query: str) -> None:
     assert await (await open_retriever("bm25:demo-news")).search(query, 3) == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("query", ["deep lake " * 1000, "lake \ud800\x00\u202e", "🏔️ ལྷོ་ la\u0301ke", "湖 lake"])
-async def test_long_and_non_ascii_queries_are_searched(name: str, query: str) -> None:
-    found = await (await open_retriever(name)).search(query, 3)
-    assert len(found) == 3 or ("la\u0301ke" in query and name.startswith("bm25"))
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_a_blank_query_finds_nothing(name: str) -> None:
-    assert await (await open_retriever(name)).search(" \u200b\n", 3) == []
-
-
-async def test_a_lexical_search_refuses_a_corpus_of_stop_words(empty_home: Path) -> None:
-    await index_passages("stop-words", [Passage(id="1", text="the and of")])
-    with pytest.raises(UserError, match="use chroma:stop-words"):
-        await open_retriever("bm25:stop-words")
-    assert len(await (await open_retriever("chroma:stop-words")).search("and", 3)) == 1
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_fifty_simultaneous_searches_find_the_same_as_successive_searches(name: str) -> None:
-    queries = [f"{word} {n}" for n in range(10) for word in ("lake", "moon", "river", "tower", "virus")]
-    retrievers = await asyncio.gather(*(open_retriever(name) for _ in queries))
-    assert len({id(retriever) for retriever in retrievers}) == 1
-    simultaneous = await asyncio.gather(*(r.search(q, 3) for r, q in zip(retrievers, queries, strict=True)))
-    successive = [await retrievers[0].search(q, 3) for q in queries]
-    assert simultaneous == successive

@@ -47,16 +47,6 @@ def record_batch_sizes(
     return sizes
 
 
-async def test_simultaneous_searches_with_the_same_k_are_one_batch(
-    source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    alone = [await source.search(query, 1 + place % 2) for place, query in enumerate(QUERIES)]
-    sizes = record_batch_sizes(source, monkeypatch)
-    together = await asyncio.gather(*(source.search(query, 1 + place % 2) for place, query in enumerate(QUERIES)))
-    assert together == alone
-    assert sizes == [20, 20]
-
-
 async def test_each_search_of_a_failed_batch_gets_a_separate_error(
     source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,15 +58,6 @@ async def test_each_search_of_a_failed_batch_gets_a_separate_error(
     assert [str(error) for error in errors] == ["The disk is gone."] * 3
     assert len({id(error) for error in errors}) == 3
     assert sizes == [3]
-
-
-async def test_all_searches_of_a_batch_fail_if_one_answer_is_missing(
-    source: ChromaRetriever, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    query_batch = source._query_batch
-    monkeypatch.setattr(source, "_query_batch", lambda vectors, k: query_batch(vectors, k)[:-1])
-    errors = await asyncio.gather(*(source.search(query, 2) for query in QUERIES[:3]), return_exceptions=True)
-    assert {getattr(error, "kind", None) for error in errors} == {"damaged_corpus"}
 
 
 async def test_a_hanging_batch_does_not_block_the_next_batch(

@@ -6,16 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
-from moot.graphs.tool_mad import ToolMadSettings, graph
 from moot.retrievers import UserError, WorldError
 from moot.retrievers._summariser import Summariser, open_summariser
-
-from tests.conftest import StartStub
-
-from .conftest import Serve
-
-WORK = {"id": "https://openalex.org/W1", "abstract_inverted_index": {"Less": [0], "is": [1], "more.": [2]}}
 
 
 @pytest.fixture(scope="module")
@@ -62,34 +54,3 @@ async def test_an_empty_summary_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Summariser, "_generate", lambda self, text: " ")
     with pytest.raises(WorldError, match="empty summary"):
         await Summariser("x", None, None).summarise("text")
-
-
-@pytest.mark.parametrize("empty", [False, True])
-async def test_openalex_results_are_summarised_unless_the_summary_is_empty(
-    start_stub: StartStub, serve: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch, empty: bool
-) -> None:
-    alex = await serve(lambda n, body: web.json_response({"results": [WORK]}))
-    monkeypatch.setenv("OPENALEX_BASE_URL", alex.url)
-    stub = start_stub([{"fields": {"keywords": ["less"], "answer": "SUPPORTS", "citations": []}}])
-    if empty:
-        monkeypatch.setattr(Summariser, "_generate", lambda self, text: "")
-    chosen = {"debaters": [{"name": "alex", "retriever": "openalex"}, {"name": "plain"}], "max_rounds": 1}
-    settings = ToolMadSettings.model_validate(
-        {**chosen, "model": "openai:stub", "scoring": "consensus_only", "source_summaries": str(folder)}
-    )
-    document = await graph.ainvoke({"claim": "Is less more?"}, context=settings)
-    (piece,) = document["evidence"]
-    assert (document["status"], piece["text"] == "Less is more.") == ("done", empty)
-    assert [w["kind"] for w in document["warnings"]] == (["source_not_summarised"] if empty else [])
-    assert {c["role"] for c in document["calls"]} == {"alex", "plain"}
-    assert any(piece["text"] in prompt for prompt in stub.prompts())
-
-
-async def test_a_missing_summariser_is_an_error_before_any_model_call(start_stub: StartStub) -> None:
-    stub = start_stub()
-    settings = ToolMadSettings.model_validate(
-        {"model": "openai:stub", "source_summaries": "no-such/model", "scoring": "consensus_only"}
-        | {"debaters": [{"name": "alex", "retriever": "openalex"}, {"name": "plain"}]}
-    )
-    document = await graph.ainvoke({"claim": "Is less more?"}, context=settings)
-    assert (document["error"]["kind"], stub.calls()) == ("unknown_model", [])

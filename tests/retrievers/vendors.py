@@ -37,6 +37,7 @@ class Vendor:
         used_up: the status and the body of the response if the account's quota is used up.
         odd: response bodies in wrong formats.
         failed: the response body of a search that failed, with status 200 and without results.
+        requests: the number of requests of a search with one result; 0 if it is one for each path.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Vendor:
     used_up: tuple[int, str] | None = None
     odd: tuple[str, ...] = ()
     failed: str = ""
+    requests: int = 0
 
 
 StartVendor = Callable[..., Awaitable[Server]]
@@ -130,6 +132,64 @@ SERPER = Vendor(
     '{"organic": [], "message": "The search failed."}',
 )
 
+# https://docs.searxng.org/dev/search_api.html
+SEARXNG_RESULT: dict[str, Any] = {
+    "url": "https://example.org/baikal",
+    "title": "Lake Baikal",
+    "content": "The deepest lake &amp; the oldest.",
+    "publishedDate": "2024-05-01T00:00:00",
+    "engine": "mojeek",
+    "engines": ["mojeek", "brave"],
+    "score": 2.5,
+    "category": "general",
+}
+
+
+def searxng_reply(*results: Any, failed: Any = ()) -> str:
+    fields: dict[str, Any] = {"query": "q", "number_of_results": 0, "answers": [], "infoboxes": [], "suggestions": []}
+    return json.dumps({**fields, "results": results, "unresponsive_engines": failed})
+
+
+SEARXNG = Vendor(
+    "searxng",
+    "SEARXNG_BASE_URL",
+    {"/search": searxng_reply(SEARXNG_RESULT, failed=[["startpage", "CAPTCHA"]])},
+    searxng_reply(),
+    odd=("{}", '{"results": null}', searxng_reply({"title": "no address"}), searxng_reply("https://example.org")),
+    failed=searxng_reply(failed=[["brave", "too many requests"], ["startpage", "CAPTCHA"]]),
+)
+
+# https://api-dashboard.search.brave.com/app/documentation/web-search/responses
+BRAVE_RESULT: dict[str, Any] = {
+    "title": "Lake Baikal",
+    "url": "https://example.org/baikal",
+    "description": "The deepest lake &amp; the oldest.",
+    "extra_snippets": ["It freezes in January."],
+    "page_age": "2024-05-01T10:00:00",
+    "age": "May 1, 2024",
+    "type": "search_result",
+}
+
+
+def brave_reply(*results: Any) -> str:
+    return json.dumps({"query": {"original": "q"}, "type": "search", "web": {"type": "search", "results": results}})
+
+
+def brave_error(status: int, code: str, detail: str) -> str:
+    return json.dumps({"type": "ErrorResponse", "error": {"status": status, "code": code, "detail": detail}, "time": 1})
+
+
+BRAVE = Vendor(
+    "brave",
+    "BRAVE_BASE_URL",
+    {"/res/v1/web/search": brave_reply(BRAVE_RESULT)},
+    '{"query": {"original": "q"}, "type": "search"}',
+    "BRAVE_API_KEY",
+    (429, brave_error(429, "QUOTA_LIMITED", "The plan's quota is used up.")),
+    ("{}", '{"type": "search", "web": null}', brave_reply({"title": "no address"}), '{"type": "videos"}'),
+    brave_error(200, "INTERNAL", "The search failed."),
+)
+
 # https://docs.openalex.org/api-entities/works/work-object
 WORK = {
     "id": "https://openalex.org/W1",
@@ -150,18 +210,58 @@ OPENALEX = Vendor(
     '{"meta": {"count": 5}, "results": []}',
 )
 
+# https://developers.google.com/fact-check/tools/api/reference/rest/v1alpha1/claims/search
+REVIEW: dict[str, Any] = {
+    "publisher": {"name": "Lake Facts", "site": "facts.example.org"},
+    "url": "https://facts.example.org/baikal",
+    "title": "Is Baikal five kilometres deep?",
+    "reviewDate": "2024-03-01T00:00:00Z",
+    "textualRating": "False",
+    "languageCode": "en",
+}
+CHECKED: dict[str, Any] = {
+    "text": "Lake Baikal is 5,000 metres deep.",
+    "claimant": "A travel blog",
+    "claimDate": "2024-02-20T00:00:00Z",
+    "claimReview": [REVIEW],
+}
+FACT_CHECKS = Vendor(
+    "fact_checks",
+    "FACT_CHECK_BASE_URL",
+    {"/v1alpha1/claims:search": json.dumps({"claims": [CHECKED]})},
+    "{}",
+    "GOOGLE_FACT_CHECK_API_KEY",
+    (429, '{"error": {"code": 429, "message": "Quota exceeded for quota metric", "status": "RESOURCE_EXHAUSTED"}}'),
+    ('{"claims": [{}]}', '{"claims": "x"}', "[]"),
+)
+
+# https://www.crossref.org/documentation/retrieve-metadata/rest-api/
+NOTICE = {"DOI": "10.1000/notice", "type": "retraction", "label": "Retraction", "source": "retraction-watch"}
+CORRECTION = {"DOI": "10.1000/erratum", "type": "correction", "label": "Correction", "source": "publisher"}
+
+
+def crossref_reply(**updates: list[dict[str, str]]) -> str:
+    """Crossref's reply with one work for each DOI ``10.1000/NAME`` and its updates; none: no field ``updated-by``."""
+    items = [{"DOI": f"10.1000/{name}"} | ({"updated-by": found} if found else {}) for name, found in updates.items()]
+    return json.dumps({"status": "ok", "message-type": "work-list", "message": {"total-results": 1, "items": items}})
+
+
+CROSSREF = Vendor("crossref", "CROSSREF_BASE_URL", {"/works": crossref_reply()}, crossref_reply())
+
 # https://www.mediawiki.org/wiki/API:Search, https://www.mediawiki.org/wiki/Extension:TextExtracts
-PAGES: list[dict[str, Any]] = [
-    {"pageid": 2, "ns": 0, "title": "Lake Tanganyika", "index": 2, "extract": "The second deepest."},
-    {"pageid": 1, "ns": 0, "title": "Lake Baikal", "index": 1, "extract": "The deepest lake."},
-    {"pageid": 3, "ns": 0, "title": "Lake (disambiguation)", "index": 3, "extract": ""},
-    {"pageid": 4, "ns": 0, "title": "Lakes", "index": 4},
-]
+PAGE: dict[str, Any] = {"pageid": 1, "ns": 0, "title": "Lake Baikal", "index": 1, "extract": "The deepest lake."}
 
 
 def wiki_reply(*pages: dict[str, Any]) -> str:
     """A response of Wikipedia's Action API."""
-    found = [{**p, "fullurl": f"https://en.wikipedia.org/wiki/{p['title'].replace(' ', '_')}"} for p in pages]
+    found = [
+        {
+            **p,
+            "lastrevid": 900 + p["pageid"],
+            "fullurl": f"https://en.wikipedia.org/wiki/{p['title'].replace(' ', '_')}",
+        }
+        for p in pages
+    ]
     return json.dumps({"batchcomplete": True, "continue": {"gsroffset": 4}, "query": {"pages": found}})
 
 
@@ -173,8 +273,9 @@ def wiki_error(code: str, info: str) -> str:
 WIKIPEDIA = Vendor(
     "wikipedia",
     "WIKIPEDIA_BASE_URL",
-    {"/w/api.php": wiki_reply(*PAGES)},
+    {"/w/api.php": wiki_reply(PAGE)},
     '{"batchcomplete": true}',
+    requests=2,
     odd=("{}", '{"query": {}}', '{"query": {"pages": [{"title": "no rank"}]}}', '{"error": "words"}'),
     failed='{"batchcomplete": true, "warnings": {"search": {"warnings": "Too busy."}}, "query": {"pages": []}}',
 )
@@ -246,4 +347,4 @@ ARXIV = Vendor(
     failed=FEED.format(entries=""),
 )
 
-VENDORS = [TAVILY, SERPER, OPENALEX, WIKIPEDIA, PUBMED, ARXIV]
+VENDORS = [SEARXNG, TAVILY, SERPER, BRAVE, OPENALEX, WIKIPEDIA, PUBMED, ARXIV]

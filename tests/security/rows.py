@@ -52,9 +52,17 @@ UNLISTED = {
     "MOOT_LANGCHAIN_SOURCES": [
         MODULE,
         {"fallback": ["bm25", "langchain:evilmod:x"]},
+        {"embedder": "langchain:evilmod:x"},
         {"debaters": [{"name": "one", "retriever": "langchain:evilmod:x"}, {"name": "two"}]},
         {"debate_settings": MODULE},
         {"debate_settings": {"debaters": [{"name": "one", "retriever": "langchain:evilmod:x"}]}},
+    ],
+    "MOOT_MCP_SERVERS": [
+        {"sources": ["mcp:evil/run"]},
+        {"sources": ["mcp:sh -c id/run", "mcp:http://127.0.0.1:9/mcp/run"]},
+        {"fallback": ["bm25", "mcp:evil/run"]},
+        {"debaters": [{"name": "one", "retriever": ["bm25", "mcp:evil/run"]}, {"name": "two"}]},
+        {"debate_settings": {"sources": ["mcp:evil/run"]}},
     ],
     "MOOT_EMBEDDERS": [
         *({name: "/etc"} for name in ("embedder", "reranker", "cross_encoder", "source_summaries")),

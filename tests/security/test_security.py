@@ -6,13 +6,14 @@ import re
 
 import pytest
 
+from tests.each import each
 from tests.security.rows import ROWS, Row
 from tests.security.servers import SECRET, Target
 
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row.id.replace("::", ":_:") for row in ROWS])
+@each("row", ROWS)
 def test_a_caller_is_refused(target: Target, row: Row) -> None:
     status, answer = target.send(row.method, row.path, row.body, row.headers)
     if target.name in row.missing:

@@ -34,6 +34,9 @@ LIMITS = {
     "gus": "debates_a_day = 3",
     "hal": "debates_a_day = 1",
     **dict.fromkeys(("ida", "kim", "lea"), "tokens_a_day = 10_000"),
+    "moe": 'house = "daily"',
+    "nia": 'house = "daily"\napproves = true',
+    "oli": "approves = true",
 }
 """Maps each user to the lines of ``users.toml`` that set the user's corpora and limits."""
 TOKENS = {name: f"{name}-and-a-token-of-{name}" for name in LIMITS}

@@ -166,7 +166,7 @@ def test_an_mcp_client_can_list_tools_and_run_a_debate(service: Service) -> None
     with service.client_of("ann") as ann:
         assert send("initialize", protocolVersion="2025-06-18")["result"]["serverInfo"]["name"] == "moot"
         assert ann.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}).status_code == 202
-        assert "standard_prompting" in {tool["name"] for tool in send("tools/list")["result"]["tools"]}
+        assert "rag" in {tool["name"] for tool in send("tools/list")["result"]["tools"]}
         arguments = {"claim": "Bees sing.", "model": "openai:stub"}
         called = send("tools/call", name="standard_prompting", arguments=arguments)["result"]
         assert called["structuredContent"]["status"] == "done", called

@@ -50,6 +50,23 @@ def test_the_file_named_by_the_variable_moot_users_must_exist(monkeypatch: pytes
         read_users()
 
 
+def test_who_may_approve_sees_the_checks_of_the_same_house() -> None:
+    users = Users(
+        {
+            "ann": User(DIGEST, approves=True),
+            "bob": User(OTHER),
+            "cid": User("c", approves=True, house="daily"),
+            "dee": User("d", house="daily"),
+        }
+    )
+    assert {name: {*users.colleagues_of(name)} for name in users.by_name} == {
+        "ann": {"bob"},
+        "bob": set(),
+        "cid": {"dee"},
+        "dee": set(),
+    }
+
+
 def test_a_session_expires_and_cannot_be_forged() -> None:
     users = Users({"ann": User(DIGEST), "bob": User(OTHER)})
     assert (users.user_of_token(b"a token"), users.user_of_token(b"no token")) == ("ann", None)

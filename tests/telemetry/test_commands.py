@@ -7,16 +7,14 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.collector import collecting
-from tests.commands import COMMAND, moot
-from tests.conftest import StartStub, free_port
+from tests.commands import COMMAND, moot, moot_process
+from tests.conftest import StartStub
 from tests.telemetry.receiver import receiving
 
 MARKED = "MARKED: the platypus lays eggs."
@@ -65,31 +63,35 @@ def test_a_command_sends_counts_and_writes_a_log_without_the_claim(start_stub: S
     assert "MARKED" not in done.stderr
 
 
-@pytest.mark.parametrize("hidden", [False, True])
-def test_langsmith_sends_spans_without_keys_to_a_collector(start_stub: StartStub, hidden: bool) -> None:
+def test_langsmith_sends_spans_without_keys_to_a_collector(start_stub: StartStub) -> None:
     start_stub([{"fields": {"rationale": f"MARKED-REPLY {KEY}"}}])
     with receiving() as receiver, collecting() as langsmith:
-        variables = {**langsmith.environment, **SPANS, **(HIDING if hidden else {}), "EXAMPLE_API_KEY": KEY}
+        variables = {**langsmith.environment, **SPANS, "EXAMPLE_API_KEY": KEY}
         variables |= receiver.environment
         command = ("verify", f"MARKED-CLAIM {KEY} is a mammal.", "--graph", "self_consistency", *VERIFY[4:])
         done = run(*command, **variables)
     document = json.loads(done.stdout)
     assert document["confidence"] is not None  # LangSmith would get this score as feedback
-    assert (done.stderr, langsmith.raw, langsmith.feedback) == ("", [], [])
+    expected, *more = done.stderr.splitlines()
+    assert expected.startswith("moot: Expected: ")
+    assert (more, langsmith.raw, langsmith.feedback) == ([], [], [])
     calls = [(name, facts) for name, facts in receiver.spans if facts["langsmith.span.kind"] == "llm"]
     assert len(calls) == document["usage"]["calls"]
     tokens = sum(facts.get("gen_ai.usage.input_tokens", 0) for _, facts in calls)
-    assert tokens == (0 if hidden else document["usage"]["prompt_tokens"])  # the counts are part of an output
+    assert tokens == document["usage"]["prompt_tokens"]
     names = [name for name, _ in receiver.spans]
     assert "agent-1: answer 2, round 1" in names
     assert names.count("Self-consistency") == 1
     assert KEY.encode() not in receiver.raw
-    assert (b"MARKED-CLAIM" in receiver.raw, b"MARKED-REPLY" in receiver.raw) == (not hidden, not hidden)
+    assert b"MARKED-CLAIM" in receiver.raw
+    assert b"MARKED-REPLY" in receiver.raw
 
 
-def test_a_failed_debate_is_logged_as_a_warning(start_stub: StartStub) -> None:
+def test_a_failed_debate_is_logged_as_a_warning(start_stub: StartStub, monkeypatch: pytest.MonkeyPatch) -> None:
     start_stub([{"status": 401}])
-    done = run(*VERIFY, LOG_JSON="true", LOG_LEVEL="WARNING")
+    monkeypatch.setenv("LOG_JSON", "true")
+    monkeypatch.setenv("LOG_LEVEL", "WARNING")
+    done = moot_process(*VERIFY)
     [ended] = [line for line in json_lines(done.stderr) if line["logger"] == "moot.debates"]
     assert (ended["event"], ended["level"], ended["status"]) == ("debate ended", "warning", "failed")
 
@@ -109,23 +111,11 @@ def test_the_processes_of_a_batch_send_their_telemetry(start_stub: StartStub, tm
     assert len({resource.get("service.instance.id") for resource in receiver.resources} - {None}) == 2
 
 
-@contextmanager
-def closed_port() -> Iterator[str]:
-    """The address of a closed port."""
-    yield f"http://127.0.0.1:{free_port()}"
-
-
-@contextmanager
-def silent_server() -> Iterator[str]:
-    """The address of a server that accepts connections but never responds."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-
-
-@pytest.mark.parametrize("collector", [closed_port, silent_server])
-def test_a_debate_ends_although_the_collector_does_not_respond(start_stub: StartStub, collector: Any) -> None:
+def test_a_debate_ends_although_the_collector_does_not_respond(start_stub: StartStub) -> None:
+    """The collector accepts connections."""
     start_stub()
-    with collector() as address:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         done = run(*VERIFY, **SPANS, OTEL_EXPORTER_OTLP_ENDPOINT=address)
     assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "done")
     for data in ("metrics", "spans"):

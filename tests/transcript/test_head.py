@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
 from moot.nodes._texts.task import make_task
+from moot.transcript.end import debate_in_words
 from moot.transcript.report.head import backing, dissent
 from moot.transcript.report.names import Names
 from moot.transcript.report.report import report
@@ -54,6 +56,41 @@ def test_votes_with_an_answer_but_no_group_do_not_count() -> None:
     assert backing(document, names) == "Of 3 answers: 2 “Supported” and 1 not counted."
 
 
+@pytest.mark.parametrize(
+    ("towards", "asked", "words"),
+    [
+        ([], 0, ""),
+        ([], 1, "The debate changed 0 of 1 later answer."),
+        ([True], 4, "The debate changed 1 of 4 later answers, to the verdict."),
+        ([False], 4, "The debate changed 1 of 4 later answers, not to the verdict."),
+        ([True, True], 2, "The debate changed 2 of 2 later answers, all of them to the verdict."),
+        ([True, False, True], 4, "The debate changed 3 of 4 later answers, 2 of them to the verdict."),
+        ([False, False], 4, "The debate changed 2 of 4 later answers, none of them to the verdict."),
+        ([None], 3, "The debate changed 1 of 3 later answers."),
+    ],
+)
+def test_what_a_debate_did_in_a_sentence(towards: list[bool | None], asked: int, words: str) -> None:
+    changes = [{"towards_verdict": one} for one in towards]
+    assert debate_in_words({"dissent": {"changes": changes, "asked_again": asked}, "turns": []}) == words
+
+
+def test_readers_whose_text_leaves_the_claim_open_do_not_dissent() -> None:
+    """The graphs `isolate` and `madam_rag` have such votes."""
+    votes = [("SUPPORTS", 0), ("SUPPORTS", 0), ("NOT ENOUGH INFO", None)]
+    document: dict[str, Any] = {
+        "task": make_task("fever", claim="Eggs."),
+        "metrics": {},
+        "status": "done",
+        "answer": "SUPPORTS",
+        "votes": [{"agent": str(number), "answer": one, "group": group} for number, (one, group) in enumerate(votes)],
+        "turns": [],
+        "evidence": [],
+        "settings": {},
+        "corpora": [],
+    }
+    assert dissent(document, Names(document)) == ("None: what the others read leaves it open.", [])
+
+
 async def test_each_quote_in_other_typography_is_counted() -> None:
     """Two agents quote the same words in other typography."""
     document = with_evidence(await a_debate(), 1)
@@ -63,4 +100,4 @@ async def test_each_quote_in_other_typography_is_counted() -> None:
     for turn in document["turns"]:
         turn["citations"] = [copy.deepcopy(citation)] if turn is first or turn is other else []
     page = report(document, "md").replace("\\", "")
-    assert "2 quotes checked: 2 found in their source, 2 of them in other typography" in page
+    assert "2 quotes were checked, and 2 found in their source. 2 differ in typography alone" in page

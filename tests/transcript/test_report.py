@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from moot.cli.options import parse_settings
 from moot.core.errors import Outcome, UserError
+from moot.core.reviews import Action, History, next_entry
 from moot.graphs import load_graph
+from moot.graphs._registry import SYSTEMS, entry_of
 from moot.nodes._records.entries import RoundReason, StopReason
 from moot.nodes._steps.stand_ins import fallback_warnings
 from moot.nodes._texts.quotes import check_citations
@@ -29,9 +31,10 @@ from moot.transcript.document import settings_of
 from moot.transcript.report.claim_review import claim_review
 from moot.transcript.report.codes import CODES, SPELLINGS, answer_kind
 from moot.transcript.report.head import backing
-from moot.transcript.report.method import command
-from moot.transcript.report.report import escaped, report
+from moot.transcript.report.method import command, run_facts
+from moot.transcript.report.report import report
 from moot.transcript.report.sources import marks_of, quoted_parts, shown_parts, web_address
+from moot.transcript.templates import escaped
 
 from tests.web.documents import PAYLOADS, SETTINGS, a_debate, full_of, with_evidence
 
@@ -120,8 +123,9 @@ async def test_the_report_marks_given_and_struck_evidence() -> None:
     other |= {"struck": True}
     assert [marks_of(piece) for piece in (given, other)] == [["given with the claim"], ["struck by a person"]]
     for kind in ("md", "html"):
-        assert report(document, kind).count(" · given with the claim") == 1
-        assert report(document, kind).count(" · struck by a person") == 1
+        page = re.sub("</?bdi>", "", report(document, kind))
+        assert page.count(" · given with the claim") == 1
+        assert page.count(" · struck by a person") == 1
 
 
 async def test_quotes_are_marked_in_the_text_of_their_source() -> None:
@@ -152,7 +156,7 @@ async def test_a_report_shows_the_part_of_a_text_that_agents_were_shown() -> Non
         (" [...]", False),
     ]
     page, plain = report(document, "html"), report(document, "md")
-    assert f"<blockquote>{text[:12]} [...] <mark>{text[17:21]}</mark> [...]</blockquote>" in page
+    assert f'<blockquote dir="auto">{text[:12]} [...] <mark>{text[17:21]}</mark> [...]</blockquote>' in page
     assert "<mark>lay eggs 🥚, as echidnas</mark> do." in page.partition("The whole text (")[2]
     assert f"the result document holds the whole text ({len(text)} characters)" in plain
     assert "**eggs** \\[...\\]\n" in plain
@@ -166,12 +170,14 @@ async def test_every_citation_is_listed_with_the_result_of_its_check() -> None:
     page, plain = report(document, "html"), report(document, "md")
     marks = [part.partition("</mark>")[0] for part in page.split("<mark>")[1:]]
     assert set(marks) == {"lay eggs 🥚, as echidnas"}  # only words that are in their source are marked
-    assert '<span class="un">no eggs</span>' in page
-    assert '<span class="un">my eggs</span>' in page
+    assert '<span class="un" dir="auto">no eggs</span>' in page
+    assert '<span class="un" dir="auto">my eggs</span>' in page
     for text in (page, plain):
         assert "not in this source in these words" in text
-        assert "names a source that it was not shown" in text
-        assert re.search(r"\d+ quotes checked: 1 found in its source\. 1 is not .* words\. \d+ w\w+ invented", text)
+        assert "names a source that the agent was not shown; not counted" in text
+        assert re.search(
+            r"\d+ quotes were checked, and 1 found in th\w+ source\. 1 is not .*\. \d+ w\w+ invented", text
+        )
         assert "ev-x" not in text
         assert piece["id"] not in text
 
@@ -211,10 +217,10 @@ async def test_a_report_of_a_task_without_labels_is_a_user_error() -> None:
 async def test_the_report_says_who_said_the_claim_and_when() -> None:
     document = await a_debate()
     document["task"] |= {"speaker": "Ada <b>", "claim_date": "2020-10"}
-    assert "Said by: Ada &lt;b&gt; · When: 2020-10" in report(document, "html")
-    assert "Said by: Ada &lt;b&gt; · When: 2020-10" in report(document, "md")
+    assert "Said by Ada &lt;b&gt; (October 2020)." in report(document, "html")
+    assert "Said by Ada &lt;b&gt; (October 2020)." in report(document, "md")
     del document["task"]["speaker"]
-    assert "Said by: not given · When: 2020-10" in report(document, "html")
+    assert "Date of the claim: October 2020; by whom is not given." in report(document, "html")
 
 
 # --- answers and warnings ---------------------------------------------------------------------------------------------
@@ -335,9 +341,9 @@ async def test_a_debate_that_failed_before_its_search_is_not_called_closed_book(
 
 async def test_a_report_says_whether_the_verdict_depends_on_one_source() -> None:
     document = await a_debate()
-    dependent = {"said": "Falls without a.org. 2 more could have been asked (robustness_calls).", "holds": False}
+    dependent = {"said": "Without a.org it becomes R. 2 more could have been asked (robustness_calls).", "holds": False}
     page = report(document | {"robustness": dependent}, "html")
-    assert "<b>The verdict depends on one source.</b> Asked again, it falls without a.org. 2 more could" in page
+    assert "<b>The verdict depends on one source.</b> Asked again: without a.org it becomes R. 2 more could" in page
     assert "robustness_calls" not in page.partition("Command to repeat it")[0]
     assert "Asked again: holds." in report(document | {"robustness": {"said": "Holds.", "holds": True}}, "html")
 
@@ -369,6 +375,19 @@ async def test_the_command_to_repeat_a_debate_gives_the_same_settings(graph: str
     assert parse_settings(kind, given, named).recorded() == settings_of(document).recorded()
 
 
+async def test_the_line_on_the_method_follows_the_settings() -> None:
+    document = await a_debate("tool_mad")
+    for scoring, gated in (("on", True), ("consensus_only", False), ("all_rounds", False)):
+        told = dict(run_facts({**document, "settings": {**document["settings"], "scoring": scoring}}))
+        assert ("gate the consensus" in told["Method"]) == gated, scoring
+    for name, entry in SYSTEMS.items():
+        kind = load_graph(name).settings
+        for setting, by_value in entry.get("with", {}).items():
+            for value in by_value:
+                chosen = kind.model_validate({setting: True if value == "true" else value})
+                assert entry_of(name, chosen.model_dump()) == {**entry, **by_value[value]}, (name, setting)
+
+
 async def test_the_command_to_repeat_a_debate_always_names_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reader's MOOT_MODEL may be another one."""
     document = await a_debate()
@@ -395,7 +414,7 @@ async def test_a_claim_review_fits_its_schema_and_rates_the_answer(answer: str, 
     document = await a_debate()
     document |= {"answer": answer, "claim": "Eggs </script> & <b>."}
     document["task"] |= {"speaker": "Ada", "claim_date": "2020-10-25"}
-    text = claim_review(document, "Moot News", "https://news.test/1")
+    text = claim_review(document, "Moot News", "https://news.test/1", History(), unreviewed=True)
     assert "<" not in text  # because the text is embedded in pages
     found = json.loads(text)
     schema = json.loads((ROOT / "tests/transcript/claim_review.schema.json").read_text("utf-8"))
@@ -417,12 +436,42 @@ async def test_a_claim_review_needs_a_publisher_an_address_and_a_verdict() -> No
         ("Moot News", "https://[x", "--url"),
     ):
         with pytest.raises(UserError, match=message):
-            claim_review(document, publisher, url)
-    given = ("Moot News", "https://x.test")
+            claim_review(document, publisher, url, History(), unreviewed=True)
+    given = ("Moot News", "https://x.test", History())
     with pytest.raises(UserError, match="no verdict"):
-        claim_review({**document, "answer": None}, *given)
+        claim_review({**document, "answer": None}, *given, unreviewed=True)
     with pytest.raises(UserError, match="about a claim"):
-        claim_review({**document, "task": make_task("hotpotqa", claim="Who?")}, *given)
+        claim_review({**document, "task": make_task("hotpotqa", claim="Who?")}, *given, unreviewed=True)
+
+
+async def test_a_claim_review_has_the_editors_words_once_the_check_is_approved() -> None:
+    document = await a_debate() | {"answer": "SUPPORTS"}
+    given = ("Moot News", "https://x.test")
+    history = History()
+
+    def decide(action: Action, **change: Any) -> dict[str, Any]:
+        nonlocal history
+        entry = next_entry(history, action, change, debate=document["id"], document="d", person="Ada")
+        history = History([*history, entry])
+        return dict(json.loads(claim_review(document, *given, history)))
+
+    with pytest.raises(UserError, match="Nobody has approved"):
+        claim_review(document, *given, history)
+    machine = json.loads(claim_review(document, *given, history, unreviewed=True))
+    assert machine["author"]["@type"] == "SoftwareApplication"
+    with pytest.raises(UserError, match="Nobody has approved"):
+        decide("save", rating="True", note="Ask them.")
+    found = decide("approve", rating="Mostly false", summary="It is not so.", look_again="2027-01-01")
+    schema = json.loads((ROOT / "tests/transcript/claim_review.schema.json").read_text("utf-8"))
+    jsonschema.validate(found, schema, format_checker=jsonschema.FormatChecker())
+    assert (found["author"]["name"], found["editor"]["name"], found["expires"]) == ("Moot News", "Ada", "2027-01-01")
+    rating = found["reviewRating"]
+    assert (rating["alternateName"], rating["ratingValue"], rating["bestRating"]) == ("Mostly false", 2, 5)
+    assert "Ask them." not in json.dumps(found)
+    corrected = decide("correct", rating="False", to_readers="We erred.")
+    assert (corrected["correction"], corrected["reviewRating"]["ratingValue"]) == ("We erred.", 1)
+    with pytest.raises(UserError, match="was withdrawn"):
+        decide("withdraw", to_readers="We cannot say.")
 
 
 @pytest.mark.parametrize(
@@ -451,14 +500,12 @@ def test_a_report_says_whether_the_judge_agreed_with_the_debaters(answers: list[
 
 @pytest.mark.parametrize(
     ("outcomes", "told"),
-    [(("ok", "empty"), "found nothing ("), (("ok", "failed"), ""), (("ok", "ok"), "Each search found something.")],
+    [(("ok", "empty"), True), (("ok", "failed"), False), (("ok", "ok"), False)],
 )
-async def test_a_report_says_whether_a_search_found_nothing(outcomes: tuple[str, str], told: str) -> None:
+async def test_a_report_says_whether_a_search_found_nothing(outcomes: tuple[str, str], told: bool) -> None:
     document = await a_debate()
     searches = [turn for turn in document["turns"] if turn.get("query")]
     for outcome, turn in zip(outcomes, searches, strict=False):
         turn["retrieval"] = outcome
         turn["evidence_ids"] = turn["evidence_ids"] if outcome == "ok" else []
-    text = report(document, "md")
-    shown = {words for words in ("found nothing (", "Each search found something.") if words in text}
-    assert shown == ({told} if told else set())
+    assert ("” found nothing." in report(document, "md").partition("## What is not known")[2]) is told

@@ -6,7 +6,7 @@ from typing import Any
 
 from moot.graphs import load_graph
 from moot.nodes._texts.task import make_task
-from moot.transcript.scores import ScoredWords
+from moot.transcript.kinds import ScoredWords
 
 from tests.conftest import CLAIM
 

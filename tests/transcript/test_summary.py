@@ -102,10 +102,10 @@ async def test_reports_show_the_summary_of_a_debate(start_stub: StartStub) -> No
     assert "They lay eggs.<a" in page
     assert "It is so." not in page
     assert "What speaks for it" in page
-    assert "What would change this verdict" in page
+    assert "This would change the verdict:" in page
     assert "how many &lt;b&gt;" in page
     for one in (page, report(found, "md")):
-        assert "2 more sentences were left out: each must rest on a checked quote" in one
+        assert "2 more sentences were left out, as each must rest on a checked quote" in one
     assert "the debate has no summary for readers" not in page
     assert "the debate has no summary for readers" in report(document, "html")
 
@@ -153,7 +153,7 @@ async def test_a_debate_without_a_checked_quote_gets_an_empty_summary_without_a_
 async def test_a_debate_that_used_up_a_ceiling_gets_a_warning_and_no_summary(bound: dict[str, Any]) -> None:
     document = await quoted_document()
     document["calls"][0] |= {"prompt_tokens": 5, "completion_tokens": 5}
-    document["settings"] |= {"reader_summary": True, **bound}
+    document["settings"] |= {"reader_summary": True, "models": {"reporter": "openai:stub"}, **bound}
     document["seconds"] = max(document["seconds"], 0.01)
     found = await summarised(document)
     assert "reader_summary" not in found
@@ -167,6 +167,20 @@ async def test_a_summary_gets_the_remaining_calls_of_its_debate() -> None:
     assert summary_settings(document)["max_calls"] == 2
 
 
-async def test_a_debate_without_the_setting_reader_summary_is_not_summarised() -> None:
+async def test_a_debate_without_the_setting_or_on_a_demonstration_model_is_not_summarised() -> None:
     document = await quoted_document()
     assert await summarised(document) is document
+    document["settings"] |= {"reader_summary": True}
+    assert document["settings"]["model"] == "fake:3"
+    assert await summarised(document) is document
+
+
+async def test_a_summary_that_failed_is_not_asked_for_again(start_stub: StartStub) -> None:
+    stub = start_stub([{"status": 401}])
+    document = await quoted_document()
+    document["settings"] |= {"reader_summary": True, "models": {"reporter": "openai:stub"}}
+    failed = await summarised(document)
+    sent = len(stub.requests())
+    assert [one["kind"] for one in failed["warnings"]][-1:] == ["no_reader_summary"]
+    assert await summarised(failed) is failed
+    assert len(stub.requests()) == sent == 1

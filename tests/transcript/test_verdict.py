@@ -11,7 +11,8 @@ from moot.nodes._runtime.running import DebateRun
 from moot.nodes._texts.verdict import count_verdict_citations, outcome_in_words, verdict_turns, verdict_warnings
 from moot.retrievers._evidence import evidence_id
 from moot.transcript import Line, Live, ending, round_sections
-from moot.transcript.report.report import escaped, report
+from moot.transcript.report.report import report
+from moot.transcript.templates import escaped
 from moot.web.kept import checked_document
 from moot.web.pages import describe_document
 
@@ -211,8 +212,8 @@ async def test_a_verdict_has_a_caveat_if_all_its_citations_are_fabricated(start_
     assert describe_document(document, has_ended=True)["end"]["citations"][0]["evidence_id"] == "ev-invented"
     for page in outputs_of(document)[1:]:
         assert "eggs" in page
-        assert "names a source that it was not shown. Not counted." in page
-        assert "1 quote checked: 0 found" in page
+        assert "names a source that the agent was not shown; not counted" in page
+        assert "1 quote was checked, and 0 found in its source." in page
         assert "1 was invented: it names a source that the agent was not shown" in page
 
 

@@ -20,7 +20,7 @@ from playwright.async_api import Browser, Page, async_playwright
 from tests.claims.test_find import TEXT
 from tests.claims.test_find import rules as finding
 from tests.conftest import running_stub, says, supports
-from tests.web.conftest import CHROMIUM, serve
+from tests.web.conftest import CHROMIUM, EARLIER, no_earlier_checks, serve
 from tests.web.documents import CLAIM, a_debate, with_evidence
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -78,6 +78,7 @@ async def open_page(browser: Browser, url: str, sign: str, size: tuple[int, int]
     """Open a page, and wait until it shows an element with the selector ``sign``."""
     viewport: Any = dict(zip(("width", "height"), size, strict=True))
     page = await browser.new_page(viewport=viewport, color_scheme=scheme)
+    await page.route(EARLIER, no_earlier_checks)
     await page.goto(url)
     await page.locator(sign).first.wait_for()
     return page

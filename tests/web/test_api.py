@@ -16,13 +16,14 @@ from langgraph_sdk.errors import ConflictError
 from mcp import Client, MCPError
 from moot.cli.main import app
 from moot.graphs import DESCRIPTIONS
-from moot.graphs.presets import PRESETS
-from moot.web.assistants import create_assistants
+from moot.web.assistants import create_assistants, title_of
 from typer.testing import CliRunner
 from typing_extensions import TypedDict
 
+from tests.commands import output_of
 from tests.conftest import CLAIM
 from tests.serving import Server
+from tests.test_docs_programs import programs
 
 ASKED: dict[str, Any] = {"claim": CLAIM}
 FAKE: dict[str, Any] = {"model": "fake:1"}
@@ -150,12 +151,24 @@ async def test_a_remote_graph_works_as_a_client_and_as_a_node(server: Server, cl
     assert (report["claim"], report["status"], report["settings"]["model"]) == (CLAIM, "done", "fake:2")
 
 
+def test_the_program_with_a_debate_on_a_server_runs(server: Server) -> None:
+    (program,) = (one for one in programs("howto/nodes.md") if "RemoteGraph" in one)
+    assert "'answer':" in output_of(program.replace("http://127.0.0.1:2024", server.url))
+
+
+@pytest.mark.usefixtures("sockets_of_mcp")
 async def test_an_mcp_client_calls_graphs_and_assistants_as_tools(server: Server, client: LangGraphClient) -> None:
     """If the arguments are invalid, the result is an error that explains the fault. An unknown tool is an MCPError."""
     await client.assistants.create(GRAPH, name="quick check", description="A quick check.", context=FAKE)
     async with Client(f"{server.url}/mcp?tools=rag,quick_check") as session:
         few = (await session.list_tools()).tools
     async with Client(f"{server.url}/mcp") as session:
+        listed = (await session.list_tools()).tools
+        assert few[1] in listed
+        own = [tool for tool in listed if tool.name in {*DESCRIPTIONS, "find_claims"}]
+        assert [tool.name for tool in own] == ["tool_mad", "rag", "find_claims"]
+        assert len(json.dumps([tool.model_dump(mode="json", exclude_none=True) for tool in own])) < 60_000
+    async with Client(f"{server.url}/mcp?tools=all") as session:
         tools = {tool.name: tool for tool in (await session.list_tools()).tools}
         assert few == [tools["rag"], tools["quick_check"]]
         assert {*DESCRIPTIONS, "quick_check"} <= set(tools)
@@ -186,7 +199,8 @@ async def test_an_mcp_client_calls_graphs_and_assistants_as_tools(server: Server
         jsonschema.validate(result, tools["tool_mad"].output_schema)
         assert (result["status"], result["claim"]) == ("done", CLAIM)
         assert result["reasons"][0]["by"]
-        assert (result["confidence"] is None) == (result["confidence_rests_on"] is None)
+        assert result["confidence"] is None  # because no calibration was named
+        assert result["votes"].endswith(("debaters", "one answer"))
         assert (result["decision"], result["prediction_set"]) == (None, None)  # because no calibration was named
         document = server.json(result["document"])
         document = document.get("document", document)
@@ -246,21 +260,21 @@ def reply_text(answer: dict[str, Any]) -> str:
     return str(answer["result"]["artifacts"][0]["parts"][0]["text"])
 
 
-async def test_presets_become_assistants_and_changed_assistants_are_restored(
+async def test_each_system_becomes_an_assistant_and_changed_assistants_are_restored(
     server: Server, client: LangGraphClient
 ) -> None:
-    made = [name for name, preset in PRESETS.items() if preset.task is None]
+    made = [title_of(system) for system in DESCRIPTIONS]
     assert create_assistants(server.url) == dict.fromkeys(made, "created")
-    [fast] = await client.assistants.search(name="fast")
-    await client.assistants.update(fast["assistant_id"], context={"max_rounds": 1})
+    [ours] = await client.assistants.search(metadata={"practical": "tool_mad"})
+    await client.assistants.update(ours["assistant_id"], context={"max_rounds": 1})
     done = CliRunner().invoke(app, ["assistants", "--url", server.url])
-    assert done.stdout.splitlines() == ["fast: updated", *(f"{name}: unchanged" for name in made[1:])]
-    [fast] = await client.assistants.search(name="fast")
-    assert (fast["context"], fast["description"]) == (PRESETS["fast"].settings, PRESETS["fast"].about)
+    assert done.stdout.splitlines() == [f"{made[0]}: updated", *(f"{name}: unchanged" for name in made[1:])]
+    [ours] = await client.assistants.search(name="Tool-MAD, practical")
+    assert (ours["context"], ours["description"]) == ({"preset": "practical"}, DESCRIPTIONS["tool_mad"])
     document: Any = await client.runs.wait(
-        None, fast["assistant_id"], input=ASKED, context=FAKE | {"corpus": "demo-news"}
+        None, ours["assistant_id"], input=ASKED, context=FAKE | {"corpus": "demo-news"}
     )
-    assert (document["status"], document["settings"]["scoring"]) == ("done", "consensus_only")
+    assert (document["status"], document["settings"]["read_pages"]) == ("done", True)
 
 
 def test_moot_assistants_without_a_server_says_how_to_start_one() -> None:

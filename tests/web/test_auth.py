@@ -21,7 +21,7 @@ SECTION = (ROOT / "docs/howto/running.md").read_text().partition("## Your own us
 CONFIG: dict[str, Any] = json.loads(SECTION.partition("```json\n")[2].partition("```")[0])
 HOOK = SECTION.partition("```python\n")[2].partition("```")[0]
 ADA, BOB = {"authorization": "Bearer token-of-ada"}, {"authorization": "Bearer token-of-bob"}
-RUN = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "fake:1"}}
+RUN: dict[str, Any] = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "fake:1"}}
 WAITING: dict[str, Any] = {
     "model": "fake:1",
     "scoring": "consensus_only",  # needs no encoder; the built-in encoder takes long to load
@@ -47,10 +47,10 @@ def run_server(folder: Path, config: dict[str, Any]) -> Iterator[Server]:
         yield from running([*DEV, "--port", str(port)], folder, port, stub, **QUIET)
 
 
-def run_as(server: Server, user: dict[str, str]) -> str:
+def run_as(server: Server, user: dict[str, str], **context: str) -> str:
     """Run a debate on a new thread of a user; return the id of the thread."""
     thread: str = json.loads(server.send("/threads", {}, user))["thread_id"]
-    server.send(f"/threads/{thread}/runs/wait", RUN, user)
+    server.send(f"/threads/{thread}/runs/wait", RUN | {"context": RUN["context"] | context}, user)
     return thread
 
 
@@ -65,7 +65,7 @@ def test_without_a_token_only_the_health_check_answers(server_with_auth: Server)
 
 
 def test_only_the_owner_of_a_thread_finds_its_document_and_learns_its_state(server_with_auth: Server) -> None:
-    thread = run_as(server_with_auth, ADA)
+    thread = run_as(server_with_auth, ADA, model="openai:stub")  # debates of a fake model are no earlier checks
     id = json.loads(server_with_auth.send(f"/moot/api/debates/{thread}", headers=ADA))["id"]
     lists = [json.loads(server_with_auth.send("/moot/api/debates", headers=user))["debates"] for user in (ADA, BOB)]
     assert [[entry["id"] for entry in entries].count(id) for entries in lists] == [1, 0]
@@ -76,6 +76,14 @@ def test_only_the_owner_of_a_thread_finds_its_document_and_learns_its_state(serv
     assert server_with_auth.refused(f"/threads/{thread}/runs/wait", resumed, ADA)[0] == 422
     # Bob gets 404, so he does not learn that the thread has nothing to resume.
     assert server_with_auth.refused(f"/threads/{thread}/runs/wait", resumed, BOB)[0] == 404
+    asked = ("/moot/api/earlier", {"claims": [CLAIM]})
+    [earlier], [earlier_of_bob] = [json.loads(server_with_auth.send(*asked, user))["found"] for user in (ADA, BOB)]
+    assert id in [check["id"] for check in earlier["checks"]]
+    assert earlier_of_bob["checks"] == []
+    context = {"model": "openai:stub"}
+    assert json.loads(server_with_auth.send("/runs/wait", RUN | {"context": context}, ADA))["status"] == "done"
+    costs = {"graph": RUN["assistant_id"], "context": context}
+    assert "(estimated" in json.loads(server_with_auth.send("/moot/api/expected", costs, BOB))["words"]
 
 
 async def test_a_user_cannot_open_the_debate_of_another_user_in_a_browser(
@@ -89,7 +97,7 @@ async def test_a_user_cannot_open_the_debate_of_another_user_in_a_browser(
     assert refused is not None
     assert (refused.status, await refused.json()) == (401, {"detail": "Log in first."})
     await context.add_cookies([{"name": "session", "value": "token-of-ada", "url": server_with_auth.url}])
-    await start(page, "The platypus lays eggs.", settings)
+    await start(page, "Water boils at 100 degrees.", settings)  # unlike CLAIM, which Ada has checked before
     await page.wait_for_url("**/moot/debates/*")
     address = page.url
     await context.add_cookies([{"name": "session", "value": "token-of-bob", "url": server_with_auth.url}])

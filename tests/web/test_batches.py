@@ -19,9 +19,11 @@ from zipfile import ZipFile
 
 import pytest
 from langgraph_sdk import get_client
+from moot.core.batch_runner import Progress
 from moot.web.batches import storage
 from moot.web.batches.running import Batches, RunningBatch
 from moot.web.batches.view import COLUMNS, remaining_time
+from python_calamine import CalamineWorkbook
 
 from tests.conftest import StubEndpoint, free_port, running_stub, says
 from tests.serving import Server
@@ -104,18 +106,17 @@ def test_a_batch_has_rows_a_table_and_reports_until_it_is_deleted(shared_server:
     assert [line["claim"] for line in lines] == ["One.", "'=Two.", "Three."]
     assert [line["answer"] for line in lines[:2]] == [first["document"]["answer"], second["document"]["answer"]]
     assert (lines[0]["label"], lines[0]["disagreement"], lines[0]["status"]) == ("SUPPORTS", "yes", "done")
-    backed = [line["confidence_rests_on"].endswith("; not calibrated") for line in lines]
-    assert backed == [bool(line["confidence"]) for line in lines]
-    assert lines[0]["confidence"]
+    assert all(line["votes"] for line in lines[:2])
+    assert not any(line["confidence"] for line in lines)
     assert lines[0]["report"] == f"{shared_server.url}/moot/debates/{found['rows'][0]['document']}"
     with ZipFile(io.BytesIO(shared_server.send(f"{ROUTE}/{id}/zip"))) as archive:
-        assert archive.namelist() == ["table.csv", "1.html", "2.html", "3.html"]
+        assert archive.namelist() == ["table.csv", "table.xlsx", "1.html", "2.html", "3.html"]
         assert "One." in archive.read("1.html").decode()
     home, damaged = shared_server.folder / "home", found["rows"][1]["document"]
     content = json.dumps(contents(home)[damaged]).encode()
     set_content(home, damaged, content[:-100])
     with ZipFile(io.BytesIO(shared_server.send(f"{ROUTE}/{id}/zip"))) as archive:
-        assert archive.namelist() == ["table.csv", "1.html", "2.txt", "3.html"]
+        assert archive.namelist() == ["table.csv", "table.xlsx", "1.html", "2.txt", "3.html"]
         assert archive.read("2.txt").startswith(b"No report: ")
     set_content(home, damaged, content)
     assert batches(shared_server)[id]["statuses"] == {"done": 3}
@@ -125,21 +126,72 @@ def test_a_batch_has_rows_a_table_and_reports_until_it_is_deleted(shared_server:
         assert shared_server.json(f"/moot/api/debates/{row['document']}")["document"]["status"] == "done"
 
 
+def test_a_list_with_its_own_columns_and_a_repeated_claim_comes_back(shared_server: Server) -> None:
+    """The repeated claim has the first one's debate; one with another speaker has its own."""
+    columns = [["Nr", "Nr"], ["Behauptung", "claim"], ["usd", "usd"]]
+    rows = [
+        {"claim": "Edited.", "speaker": "Ada", "written": ["7", "As it was.", "=1"]},
+        {"claim": "Edited", "speaker": "Ada", "written": ["8", "Edited"]},
+        {"claim": "Edited.", "speaker": "Bob"},
+    ]
+    asked = batch_of(rows, graph=GRAPH, context={"model": "openai:stub"}, columns=columns)
+    id = start_batch(shared_server, asked)
+    found = wait_for_batch(shared_server, id)
+    assert [row["same_as"] for row in found["rows"]] == [None, 1, None]
+    documents = [row["document"] for row in found["rows"]]
+    assert documents[0] == documents[1] != documents[2]
+    assert all(row["why"] for row in found["rows"])
+    lines = list(csv.DictReader(io.StringIO(shared_server.send(f"{ROUTE}/{id}/csv").decode("utf-8-sig"))))
+    assert [*lines[0]][:6] == ["Nr", "Behauptung", "usd", "row", "id", "speaker"]
+    assert [[*line.values()][:3] for line in lines] == [
+        ["7", "Edited.", "'=1"],
+        ["8", "Edited", ""],
+        ["", "Edited.", ""],
+    ]
+    assert [line["same_as_row"] for line in lines] == ["", "1", ""]
+    assert "moot_usd" in lines[0]
+    book = CalamineWorkbook.from_object(io.BytesIO(shared_server.send(f"{ROUTE}/{id}/xlsx")))
+    assert [row[1] for row in book.get_sheet_by_index(0).to_python()] == ["Behauptung", "Edited.", "Edited", "Edited."]
+    with ZipFile(io.BytesIO(shared_server.send(f"{ROUTE}/{id}/zip"))) as archive:
+        assert archive.namelist() == ["table.csv", "table.xlsx", "1.html", "3.html"]
+
+
+def test_debates_of_a_list_are_one_entry_and_are_selected_by_state_and_site(shared_server: Server) -> None:
+    route = "/moot/api/debates"
+    page = {"appeared_at": "https://www.news.example/story"}
+    claims = [{"claim": f"Listed number {number}.", **(page if number < 2 else {})} for number in range(7)]
+    id = start_batch(shared_server, batch_of(claims, graph=GRAPH, context={"model": "openai:stub"}, name="mine.csv"))
+    wait_for_batch(shared_server, id)
+    [entry] = shared_server.json(f"{route}?q=Listed")["debates"]
+    assert entry["list"] == {"id": id, "name": "mine.csv", "has_page": True}
+    assert (entry["count"], len(entry["entries"])) == (7, 5)
+    assert len(shared_server.json(f"{route}?list={id}")["debates"]) == 7
+    [entry] = shared_server.json(f"{route}?q=Listed&site=news.example&state=done")["debates"]
+    assert {one["claim"] for one in entry["entries"]} == {"Listed number 0.", "Listed number 1."}
+    assert shared_server.json(f"{route}?list={id}&state=failed")["debates"] == []
+    assert shared_server.refused(f"{route}?state=nosuch")[0] == 422
+
+
 @pytest.mark.parametrize(
-    ("statuses", "seconds", "words"),
+    ("ended", "running", "left", "seconds", "words"),
     [
-        (["done", "running", "next"], 20, "under a minute left"),
-        (["done", "running", "running", "next", "next"], 100, "about 2 min left"),
-        (["done", "running", *["next"] * 99], 120, "about 1 h 40 min left"),
-        (["running", "next"], 100, ""),
-        (["done", "failed"], 100, ""),
+        (1, 1, 1, 20, "under a minute left"),  # 1.5 rows were done in 20 s, and 1.5 are left
+        (1, 2, 2, 100, "about 2 min left"),
+        (1, 1, 99, 90, "about 1 h 40 min left"),
+        (0, 1, 1, 100, ""),
+        (2, 0, 0, 100, ""),
     ],
 )
-def test_the_time_for_the_remaining_rows_is_estimated(statuses: list[str], seconds: float, words: str) -> None:
-    """There is no estimate if no row is done, or if no row is left."""
-    entries = [{"status": one, "seconds": seconds if one == "done" else None} for one in statuses]
-    batch: Any = SimpleNamespace(at_once=2)
-    assert remaining_time(batch, entries) == words
+def test_the_time_for_the_remaining_rows_is_estimated(
+    monkeypatch: pytest.MonkeyPatch, ended: int, running: int, left: int, seconds: float, words: str
+) -> None:
+    """There is no estimate if no row has ended, or if no row is left."""
+    progress = Progress(10)
+    for _ in range(ended):
+        progress.note({"status": "done"})
+    monkeypatch.setattr("time.monotonic", lambda: progress.started + seconds)
+    batch: Any = SimpleNamespace(active=range(running), left=range(left), progress=progress)
+    assert remaining_time(batch) == words
 
 
 def test_a_batch_continues_after_a_restart(tmp_path: Path, stub: StubEndpoint) -> None:

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from markdown_it import MarkdownIt
-from moot.graphs import load_graph
-from moot.graphs.presets import PRESETS
 from moot.transcript.report.codes import words_for
 from moot.transcript.report.report import report
 from moot.web import debates
 
 from tests.papers import pdf
-from tests.web.conftest import MARKUP, Served, Wire
+from tests.web.conftest import EARLIER, MARKUP, Served, Wire
 from tests.web.documents import CLAIM, PAYLOADS, a_debate, contents, full_of, with_evidence
 
 if TYPE_CHECKING:
@@ -124,26 +122,79 @@ async def test_a_past_check_is_found_by_its_words_and_deleted(
     await page.get_by_role("link", name="Zebras have stripes.").wait_for()
     assert await page.locator(".checks > li").count() == 1
     await page.goto("/moot/debates?q=nothing+like+it")
-    await page.get_by_text("No claim contains these words.").wait_for()
+    await page.get_by_text("No check matches.").wait_for()
 
 
 async def test_the_form_shows_what_a_choice_costs_or_why_it_is_unavailable(page: Page) -> None:
     await page.goto("/moot")
     assert await page.get_by_label("Web", exact=True).is_disabled()
-    await page.get_by_text("Needs a search key").first.wait_for()
+    await page.get_by_text("No web search is set up. Without a key: pip install").first.wait_for()
+    used = page.locator("#used")
+    await used.get_by_text("Will be used: Wikipedia.").wait_for()
     line = page.locator("#line")
-    debate = await line.inner_text()
+    await line.get_by_text("Expected: 3 to 18 calls").wait_for()
     await page.get_by_label("Quick check").check()
-    assert "1 model call and" in await line.inner_text() != debate
+    await line.get_by_text("Expected: 2 to 4 calls, 660 to 9,200 tokens").wait_for()
     await page.get_by_label("Built in").check()
-    assert "free" in await line.inner_text()
+    assert (await line.inner_text()).startswith("Free.")
     await page.get_by_label("My documents", exact=True).check()
+    await used.get_by_text("There are no documents yet").wait_for()
     await page.get_by_label(BOX).fill(CLAIM)
     await page.get_by_role("button", name=GO).click()
-    await page.get_by_text("There are no documents yet").wait_for()
+    await page.get_by_role("alert").get_by_text("There are no documents yet").wait_for()
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Method", exact=True).select_option("cortex_debate")
     await page.get_by_text("This method does not search").wait_for()
+
+
+async def test_several_kinds_of_evidence_are_ticked(page: Page, served: Served) -> None:
+    """With a web search, the page starts with the web, and says which one. The debaters share the kinds."""
+
+    async def with_web(route: Any) -> None:
+        found = await (await route.fetch()).json()
+        found["lacks"]["web"], found["web"] = "", "By SearXNG at search.example"
+        await route.fulfill(json=found)
+
+    await page.route("**/moot/api/choices", with_web)
+    await page.goto("/moot")
+    web = page.get_by_label("Web", exact=True)
+    await page.locator("#evidence-web-about").get_by_text("By SearXNG at search.example").wait_for()
+    assert await web.is_checked()
+    assert not await page.get_by_label("Wikipedia").is_checked()
+    await web.uncheck()
+    await page.get_by_text("Tick at least one kind of evidence").wait_for()
+    await page.get_by_label("My documents", exact=True).check()
+    await page.get_by_label("Wikipedia").check()
+    await page.get_by_label("And search in").select_option("demo-news")
+    await page.get_by_text("Will be used: The collection “demo-news”").wait_for()
+    await page.get_by_label(BOX).fill(CLAIM)
+    await page.get_by_text(EXPERT).click()
+    settings = {name: value for name, value in MODELS.items() if name != "debaters"} | {"max_rounds": 1}
+    await page.get_by_label("Settings as JSON").fill(json.dumps(settings))
+    await page.get_by_role("button", name=GO).click()
+    await page.wait_for_url("**/moot/debates/*")
+    debaters = stored_document(served, page)["settings"]["debaters"]
+    assert [one["retriever"] for one in debaters] == ["hybrid:demo-news", "wikipedia"]
+
+
+async def add_search_key(route: Any) -> None:
+    """Answer a request for the form's choices as a server with a key for web search does."""
+    response = await route.fetch()
+    found = await response.json()
+    await route.fulfill(response=response, json=found | {"lacks": {**found["lacks"], "web": ""}})
+
+
+async def test_the_form_says_that_pages_are_read_unless_they_are_not(page: Page) -> None:
+    await page.route("**/moot/api/choices", add_search_key)
+    await page.goto("/moot")
+    line = page.locator("#line")
+    await page.get_by_label("Web", exact=True).check()
+    await line.get_by_text("fetched and read").wait_for()
+    assert "pages that the web search finds are fetched and read" in await line.inner_text()
+    await page.get_by_text(EXPERT).click()
+    await page.get_by_text("Searching", exact=True).click()
+    await page.get_by_label("Read the pages that a web search finds").select_option("no")
+    assert "fetched and read" not in await line.inner_text()
 
 
 async def remove_key(route: Any) -> None:
@@ -184,12 +235,13 @@ async def test_without_a_key_a_person_must_choose_the_model(page: Page) -> None:
     await page.get_by_role("button", name=GO).click()
     await page.get_by_text("Choose a model.").wait_for()
     await page.get_by_label("Built in").check()
-    assert "free" in await page.locator("#line").inner_text()
+    assert (await page.locator("#line").inner_text()).startswith("Free.")
 
 
 async def test_a_person_answers_questions_after_leaving_and_reloading_the_page(page: Page, served: Served) -> None:
     """The person changes a query; then strikes one piece of evidence and adds another."""
-    asked = {"ask_person": ["queries", "evidence"], "max_rounds": 1, "scoring": "all_rounds"}
+    # Without a plan, each debater has a query of its own.
+    asked = {"ask_person": ["queries", "evidence"], "plan": False, "max_rounds": 1, "scoring": "all_rounds"}
     await start(page, CLAIM, MODELS | asked)
     await page.get_by_label("Search of Debater A").wait_for()
     await page.get_by_role("link", name="Past checks").click()
@@ -275,7 +327,7 @@ async def test_evidence_given_with_a_claim_can_be_struck_in_another_branch(page:
     await page.get_by_label("choose files").set_input_files(files)
     await page.get_by_text("bad.jsonl, line 2: not an object with a `text`.").wait_for()
     await page.get_by_text("bad.txt cannot be read: its encoding is not declared").wait_for()
-    await page.get_by_text("report.pdf: 2 pages with").click()
+    await page.get_by_text("report.pdf: 2 pages, ").click()
     await page.get_by_text("Page 2").wait_for()
     await page.get_by_role("button", name="Add a text").click()
     await page.keyboard.type("Fur")  # the new text's title has the focus
@@ -306,7 +358,7 @@ async def test_evidence_given_with_a_claim_can_be_struck_in_another_branch(page:
     assert await page.get_by_label("Title").first.input_value() in {"eggs", "Milk", "report"}
 
 
-async def test_the_form_sends_the_settings_of_the_selected_preset(page: Page) -> None:
+async def test_the_form_sends_the_selected_preset_and_shows_its_defaults(page: Page) -> None:
     sent: list[Mapping[str, Any]] = []
 
     async def refuse(route: Any) -> None:
@@ -317,23 +369,13 @@ async def test_the_form_sends_the_settings_of_the_selected_preset(page: Page) ->
     await page.goto("/moot")
     await page.get_by_label(BOX).fill(CLAIM)
     await page.get_by_text(EXPERT).click()
-    for number, (name, preset) in enumerate(PRESETS.items(), 1):
-        await page.get_by_label("Ready-made set of settings").select_option(name)
-        await page.get_by_text(preset.about).wait_for()
+    for number, (preset, shown) in enumerate({"practical": "yes", "paper": "no"}.items(), 1):
+        await page.get_by_label("Preset").select_option(preset)
+        assert await page.locator("#setting-read_pages option").first.text_content() == f"by default: {shown}"
         await page.get_by_role("button", name=GO).click()
         await page.get_by_text(f"request {number}").wait_for()
-        wanted = {key: value for key, value in preset.settings.items() if key != "debaters"}
-        context = dict(sent[-1]["context"])
-        chosen = [(one["name"], one["retriever"]) for one in context.pop("debaters", [])]
-        wikipedia = [{"name": name, "retriever": "wikipedia"} for name in ("rag", "search")]  # the form's default
-        if not preset.graph.startswith("tool_mad"):  # debaters of other graphs have no sources of their own
-            wikipedia = []
-        if "sources" in load_graph(preset.graph).settings.model_fields:
-            wanted = {"sources": ["wikipedia"]} | wanted
-        assert chosen == [(one["name"], one["retriever"]) for one in preset.settings.get("debaters", wikipedia)]
-        wanted = {"model": "openai:gpt-4o-mini"} | wanted
-        assert (sent[-1]["assistant_id"], context) == (preset.graph, wanted)
-        assert sent[-1]["input"].get("task") == preset.task
+        context = sent[-1]["context"]
+        assert (context.pop("preset"), {*context}) == (preset, {"model", "debaters"})
 
 
 async def test_the_page_follows_a_debate_again_after_a_lost_connection(page: Page, wire: Wire) -> None:
@@ -350,7 +392,7 @@ async def test_the_page_follows_a_debate_again_after_a_lost_connection(page: Pag
 async def test_a_debate_is_stopped_and_resumed(page: Page) -> None:
     await start(page, CLAIM, SLOW | {"max_rounds": 20, "scoring": "all_rounds"})
     await page.locator(".turn").first.wait_for()
-    await page.locator(".holding th", has_text="searched").nth(1).wait_for()  # each debater's row names its source
+    await page.locator(".holding th", has_text="reads").nth(1).wait_for()  # each debater's row names its source
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_role("heading", name="No verdict").wait_for()
     assert await page.locator(".record .card").count() >= 1  # partial output of an unfinished step
@@ -424,3 +466,16 @@ async def test_a_caveat_is_shown_once_before_and_after_the_verdict_is_accepted(p
     await page.get_by_role("heading", name=SUPPORTED).wait_for()
     assert await caveat.count() == 1
     assert await page.locator(".verdict .warning", has_text="A source failed.").count() == 1
+
+
+async def test_a_claim_that_was_checked_before_is_checked_again_only_on_purpose(page: Page) -> None:
+    await page.unroute(EARLIER)
+    claim = "The Suez Canal was dug in ten years, all of it by hand."
+    settings = MODELS | {"max_rounds": 1}
+    await start(page, claim, settings)
+    await page.get_by_role("heading", name=SUPPORTED).wait_for()
+    await start(page, f"{claim[:-1]}!", settings)
+    found = page.locator(".earlier", has_text="Checked before")
+    await found.get_by_role("link", name="Supported").wait_for()
+    await page.get_by_role("button", name="Check it anyway").click()
+    await page.get_by_role("heading", name=SUPPORTED).wait_for()

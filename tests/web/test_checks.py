@@ -37,6 +37,21 @@ def test_invalid_settings_and_inputs_of_runs_are_refused(server: Server, path: s
     assert server.refused(path, RUN | crons | {"input": "claim"})[1]["kind"] == "invalid_claim"
 
 
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"configurable": {"modle": "fake:1"}}, "There is no setting 'modle'. Did you mean model?"),
+        ({"configurable": {"attempts": 0}}, "attempts: Input should be greater than or equal to 1"),
+        ({"model": "fake:1"}, "`config` has no key 'model'. Settings belong into the context: context={'model': ...}"),
+    ],
+)
+def test_the_config_of_an_assistant_is_checked_as_its_context_is(server: Server, config: Any, message: str) -> None:
+    made = server.json("/assistants", {"graph_id": "rag", "config": {"configurable": FAKE, "tags": ["mine"]}})
+    assert made["context"] == FAKE
+    status, answer = server.refused("/assistants", {"graph_id": "rag", "config": config})
+    assert (status, answer["kind"], message in answer["detail"]) == (422, "invalid_setting", True)
+
+
 def test_batches_of_runs_and_runs_on_threads_are_checked(server: Server) -> None:
     assert server.refused("/runs/batch", [RUN | {"context": FAKE}, RUN | {"context": {"rounds": 3}}])[0] == 422
     thread = server.json("/threads", {})["thread_id"]
@@ -119,4 +134,4 @@ def test_every_setting_that_may_name_a_folder_or_a_python_object_is_checked() ->
     }
     assert {name for (_, name), about in fields.items() if " folder" in about} == {*MODEL_SETTINGS, "calibration"}
     named = {name for (_, name), about in fields.items() if "langchain" in about or name == "fallback"}
-    assert named <= {*SOURCE_SETTINGS, "debaters"}
+    assert named <= {*SOURCE_SETTINGS, "debaters", "embedder"}

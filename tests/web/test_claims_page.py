@@ -7,9 +7,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
+from python_calamine import CalamineWorkbook
 
 from tests.claims.test_find import TEXT, WRITTEN
-from tests.web.conftest import Served
+from tests.web.conftest import EARLIER, Served
 from tests.web.documents import CLAIM
 from tests.web.test_browser import BOX, EXPERT, GO, MODELS, SUPPORTED
 
@@ -130,17 +131,17 @@ async def test_a_list_from_a_file_is_edited_and_saved_as_a_table(page: Page, ser
 
 async def test_a_list_from_a_spreadsheet_is_asked_about_and_its_rows_are_corrected(page: Page, served: Served) -> None:
     """The user names the column of claims and the order of dates, and corrects the row that could not be used."""
-    rows = f"Nr;Behauptung;Datum\n1;{CLAIM};3/4/2025\n2;Fish can fly.;Oct-20\n"
+    rows = f"Nr;Behauptung;Datum\n1;{CLAIM};3/4/2025\n2;Fish can fly.;in autumn\n"
     file: Any = {"name": "liste.csv", "mimeType": "text/csv", "buffer": rows.encode()}
     await page.goto("/moot/claims")
     await page.get_by_text(EXPERT).click()
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))
     await page.get_by_label("An article").set_input_files(file)
-    await page.get_by_text("Its columns: Nr, Behauptung, Datum.").wait_for()
+    await page.get_by_text("No column is called claim.").wait_for()
     await page.get_by_label("Column with the claims").select_option("Behauptung")
     await page.get_by_label("Column with the dates").select_option("Datum")
     await page.get_by_role("button", name="Read the list").click()
-    await page.get_by_text("the dates in the column 'Datum' can be read in two ways").wait_for()
+    await page.get_by_text("Its dates can be read in several ways.").wait_for()
     await page.get_by_label("Order of the dates").select_option("dmy")
     await page.get_by_role("button", name="Read the list").click()
     await page.get_by_role("heading", name="2 claims").wait_for()
@@ -152,3 +153,74 @@ async def test_a_list_from_a_spreadsheet_is_asked_about_and_its_rows_are_correct
     await page.get_by_label("Check: Fish can fly.").check()
     await page.get_by_role("button", name="Check 2 claims").click()
     await page.get_by_text("2 of 2 done").wait_for()
+    address = page.url
+    await page.goto("/moot/claims")  # who comes back is not offered to pay again
+    await page.get_by_text("The check of claims of this list was started.").wait_for()
+    assert await page.get_by_role("button", name="Check 0 claims").is_disabled()
+    await page.get_by_role("link", name="See the results").click()
+    await page.wait_for_url(address)
+
+
+ODD = """Nr,claim,speaker
+1,Zebras of the north have spots.,Ada
+2,Zebras of the north have spots,Ada
+3,Zebras of the north wear spots.,Ada
+4,ok,
+"""
+
+
+async def test_what_a_list_need_not_pay_for_is_not_ticked(page: Page) -> None:
+    """The repeated claim is checked once. The list that was checked before says so, with a link to its results."""
+    await page.unroute(EARLIER)
+    await upload(page, ODD)
+    await page.get_by_text("Not ticked: it is no sentence.").wait_for()
+    await page.get_by_text("Not ticked: nearly the same as").wait_for()
+    await page.get_by_role("button", name="Check 2 claims").click()
+    await page.get_by_text("2 of 2 done").wait_for()
+    await page.get_by_text("Same as claim 1: checked once.").wait_for()
+    address = page.url.partition("?")[0]
+    async with page.expect_download() as saved:
+        await page.get_by_role("link", name="Table (Excel)").click()
+    book = CalamineWorkbook.from_path(await (await saved.value).path())
+    assert [row[:2] for row in book.get_sheet_by_index(0).to_python()][1:] == [
+        ["1", "Zebras of the north have spots."],
+        ["2", "Zebras of the north have spots"],
+    ]
+    await upload(page, "".join(ODD.splitlines(keepends=True)[:3]))
+    told = page.get_by_text("This list was checked before.")
+    await told.wait_for()
+    assert await page.get_by_role("button", name="Check 0 claims").is_disabled()
+    await page.get_by_role("link", name="See the results").click()
+    await page.wait_for_url(address)
+
+
+async def upload(page: Page, text: str) -> None:
+    """Give the page a list, whose claims each get a debate of one round."""
+    await page.goto("/moot/debates")  # a page that stores no list
+    await page.evaluate("sessionStorage.clear()")
+    await page.goto("/moot/claims")
+    await page.get_by_text(EXPERT).click()
+    await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "openai:stub", "max_rounds": 1}))
+    file: Any = {"name": "odd.csv", "mimeType": "text/csv", "buffer": text.encode()}
+    await page.locator("#many").set_input_files(file)
+
+
+async def test_checks_of_a_list_are_folded_in_past_checks(page: Page) -> None:
+    await upload(
+        page, "claim,url\nPenguins of the south can fly.,penguins.example/a\nPenguins of the south can swim.,\n"
+    )
+    await page.get_by_role("button", name="Check 2 claims").click()
+    await page.get_by_text("2 of 2 done").wait_for()
+    await page.goto("/moot/debates?q=penguins")
+    fold = page.locator(".of-list summary")
+    await fold.click()
+    assert await page.locator(".of-list .checks > li > a").count() == 2
+    await page.get_by_role("link", name="The table of this list").wait_for()
+    await page.get_by_label("Site of the claim").fill("penguins.example")
+    await page.get_by_role("button", name="Find").click()
+    await page.wait_for_url("**site=penguins.example")
+    await page.get_by_role("link", name="Penguins of the south can fly.").wait_for()
+    assert await page.locator(".checks > li").count() == 1
+    await page.get_by_label("State").select_option("Failed")
+    await page.get_by_role("button", name="Find").click()
+    await page.get_by_text("No check matches.").wait_for()

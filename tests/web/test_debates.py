@@ -60,7 +60,7 @@ async def test_debates_are_listed_in_pages_even_if_a_document_is_damaged() -> No
     damage = sa.update(documents).where(documents.c.id == last)
     open_store().do(lambda connection: connection.execute(damage.values(content=b'{"claim": 1')))
     client = get_client(url="http://none.test")
-    (first, total), *more = [await table.list_page(page, client) for page in (1, 2, 3)]
+    (first, total), *more = [await table.list_page(page, client, table.Wanted()) for page in (1, 2, 3)]
     assert (len(first), total, [len(entries) for entries, _ in more]) == (debates.PAGE_SIZE, 21, [1, 0])
     assert first[0]["id"] == last
     with pytest.raises(UserError, match="is damaged"):

@@ -107,7 +107,7 @@ async def test_the_built_in_model_lists_every_sentence(page: Page, served: Serve
     await everything.uncheck()
     await page.get_by_label("Check: Norwick opened its tram line").check()
     assert await everything.evaluate("(box) => box.indeterminate")
-    await page.get_by_text("at most about 31 model calls in all").wait_for()
+    await page.get_by_text("Each gets a debate.").wait_for()
     await page.reload()
     await page.get_by_role("button", name="Check 1 claim").wait_for()  # the reloaded page keeps the choice
 

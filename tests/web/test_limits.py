@@ -13,6 +13,7 @@ import pytest
 
 from tests.commands import moot
 from tests.conftest import free_port, running_stub
+from tests.forked import start
 from tests.serving import Server, running
 
 SERVE = ["-c", "from moot.cli.main import run; run()", "serve", "--port"]
@@ -71,9 +72,11 @@ def test_a_named_proxy_is_trusted_to_name_the_address_of_a_client(limited: Serve
 def test_a_server_with_a_wrong_variable_does_not_start(tmp_path: Path, variable: str, value: str, message: str) -> None:
     command = [sys.executable, *SERVE, str(free_port())]
     variables = os.environ | {"MOOT_HOME": str(tmp_path / "home"), variable: value}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode
-    assert message in " ".join((done.stderr + done.stdout).split())
+    pipe = subprocess.PIPE
+    with start(command, server=True, env=variables, stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
+        printed, _ = process.communicate(timeout=120)
+    assert process.returncode
+    assert message in " ".join(printed.split())
 
 
 def test_all_files_of_the_home_folder_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from moot.core.errors import UserError
 from moot.core.postgres.connection import Postgres
 from moot.core.postgres.store import PostgresStore
 from moot.core.store import use_store
-from moot.graphs.presets import PRESETS
+from moot.graphs import DESCRIPTIONS
 from moot.service.app import read_callers
 from moot.web.login import Attempts, Login, Sessions, read_token
 from moot.web.serve import check_token
@@ -76,12 +76,12 @@ def test_a_program_that_sends_the_token_is_answered(locked: Server, monkeypatch:
     run = {"assistant_id": "standard_prompting", "input": {"claim": CLAIM}, "context": {"model": "fake:1"}}
     assert json.loads(locked.send("/runs/wait", run, BEARER))["status"] == "done"
     tools = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    assert b"neighbor_debate" in locked.send("/mcp", tools, BEARER)
+    assert b"neighbor_debate" in locked.send("/mcp?tools=all", tools, BEARER)
     assert b"<!doctype html>" in locked.send("/moot", headers={"authorization": f"bearer {TOKEN}"})
     monkeypatch.setenv("MOOT_TOKEN", TOKEN)
     done = moot("assistants", "--url", locked.url)
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == sum(preset.task is None for preset in PRESETS.values())
+    assert len(done.stdout.splitlines()) == len(DESCRIPTIONS)
 
 
 def test_health_checks_and_preflights_need_no_token(locked: Server) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 import pytest
 from moot.graphs import DESCRIPTIONS, load_graph
+from moot.transcript.language import texts_of
 from moot.transcript.words import SEE_VERDICT
 from moot.web import debates, pages
 from moot.web.live_view import STEPS, debate_view
@@ -44,6 +47,37 @@ def test_the_pages_files_name_no_other_origin_and_set_no_inner_html(client: Test
     page = client.get("/moot").text
     assert "<style" not in page
     assert page.count("<script") == page.count('<script type="module" src="/moot/static/page.js"></script>') == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "cookie", "language", "way"),
+    [
+        ("de-AT,de;q=0.9,en;q=0.8", None, "de", "ltr"),
+        ("pt-BR, fr;q=0.5", None, "fr", "ltr"),
+        ("pt", None, "en", "ltr"),
+        ("de", "ar", "ar", "rtl"),
+        ("de", "xx", "de", "ltr"),
+        ("", None, "en", "ltr"),
+    ],
+)
+def test_the_page_speaks_the_chosen_or_the_browsers_language(
+    client: TestClient, asked: str, cookie: str | None, language: str, way: str
+) -> None:
+    headers = {"accept-language": asked} | ({"cookie": f"moot-language={cookie}"} if cookie else {})
+    assert f'<html lang="{language}" dir="{way}">' in client.get("/moot", headers=headers).text
+    script = client.get("/moot/static/texts.js", headers=headers).text
+    assert json.loads(script.removeprefix("export default ").removesuffix(";")) == texts_of(language)
+
+
+async def test_a_report_on_the_page_speaks_the_claims_language_or_the_asked_one(client: TestClient) -> None:
+    document = await a_debate() | {"claim": "Das Schnabeltier ist ein Säugetier, das Eier legt."}
+    id = debates.save(document)
+    page = client.get(f"/moot/debates/{id}", headers={"accept-language": "fr"}).text
+    assert '<html lang="fr" dir="ltr">' in page
+    assert 'id="top" lang="de" dir="ltr">' in page
+    assert 'id="top" lang="ar" dir="rtl">' in client.get(f"/moot/debates/{id}?language=ar").text
+    assert "## ملحق: كيف جرى التدقيق" in client.get(f"/moot/api/debates/{id}/md?language=ar").text
+    assert client.get(f"/moot/api/debates/{id}/html?language=xx").status_code == 422
 
 
 @pytest.mark.parametrize("name", ["index.html", "..%2Fpages.py", "%2e%2e/pages.py", "page.js%00", "x/../page.js"])
@@ -171,7 +205,7 @@ def test_requests_for_a_missing_debate_are_refused(client: TestClient, id: str) 
 
 
 def test_every_setting_except_prompts_has_a_label_on_the_page() -> None:
-    named = set(re.findall(r'^  (\w+): "', pages.STATIC["fields.js"][0].decode(), re.MULTILINE))
+    named = set(re.findall(r'^  (\w+): t\("', pages.STATIC["fields.js"][0].decode(), re.MULTILINE))
     settings = {name for graph in DESCRIPTIONS for name in load_graph(graph).settings.model_fields}
     assert {name for name in settings - named if not name.endswith("_prompt")} == set()
 
@@ -181,3 +215,35 @@ async def test_the_page_reads_every_field_of_a_part_and_no_other() -> None:
     parts = debate_view(await a_debate(), ())["parts"]
     assert set(re.findall(r"\bpart\.(\w+)", script)) == set(parts[0])
     assert all(part["summary_line"] for part in parts[:-1])  # a folded round shows its answers
+
+
+def test_ticked_evidence_becomes_settings_and_words(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEARXNG_BASE_URL", "http://search.example:8888/own")
+    assert client.get("/moot/api/choices").json()["web"] == "By SearXNG at search.example"
+    body = {"graph": "rag", "words": ["web", "documents"], "corpus": "demo-news", "given": True}
+    found = client.post("/moot/api/evidence", json=body).json()
+    assert found["settings"] == {"sources": ["hybrid:demo-news", "web"]}
+    assert found["used"].startswith("The texts added here, the collection “demo-news” (by meaning and by keyword)")
+    assert found["used"].endswith("the web (SearXNG).")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ([], "The body is"),
+        ({"graph": "rag", "words": "web"}, "The body is"),
+        ({"graph": "rag", "words": ["web"], "corpus": 3}, "The body is"),
+        ({"graph": "none", "words": ["web"]}, "no graph"),
+        ({"graph": "rag", "words": ["web"]}, "no web search is set up"),
+        ({"graph": "rag", "words": ["langchain:os:environ", "x"]}, "'x' is unknown"),
+        ({"graph": "rag", "words": ["documents"], "corpus": "../x"}, "corpus"),
+        ({"graph": "react", "words": ["documents"], "corpus": "theirs"}, "that you may read"),
+    ],
+)
+def test_evidence_that_cannot_be_used_is_refused(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, body: Any, words: str
+) -> None:
+    monkeypatch.setattr(pages, "readable_corpora", ContextVar("corpora", default=("mine", "../x")))
+    answer = client.post("/moot/api/evidence", json=body)
+    assert answer.status_code in (400, 404, 422)
+    assert words in answer.json()["detail"]

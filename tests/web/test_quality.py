@@ -6,14 +6,18 @@ import json
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 import pytest_asyncio
 from moot.core.endpoint import close_clients
+from moot.transcript.report.head import warnings_of_verdict
+from moot.transcript.report.names import Names
 from moot.web import debates
+from moot.web.reviews import decide
 
-from tests.web.conftest import Served
-from tests.web.documents import CLAIM, a_debate, with_evidence
+from tests.web.conftest import EARLIER, Served, no_earlier_checks
+from tests.web.documents import CLAIM, Document, a_debate, with_evidence
 from tests.web.test_browser import BOX, GO, MODELS, QUICK, SLOW, start, tab_to
 
 if TYPE_CHECKING:
@@ -35,6 +39,7 @@ async def axe_page(served: Served, browser: Browser) -> AsyncIterator[Page]:
     pytest.importorskip("axe_playwright_python", reason="needs the package axe-playwright-python")
     context = await browser.new_context(base_url=served.url, bypass_csp=True, reduced_motion="reduce")
     context.set_default_timeout(60_000)
+    await context.route(EARLIER, no_earlier_checks)
     yield await context.new_page()
     await context.close()
     await close_clients()
@@ -75,11 +80,13 @@ async def test_states_without_a_running_debate_have_no_faults(
         "trial": debates.save(await a_debate("proclaim")),
         "sparse": debates.save(await a_debate("cortex_debate")),
         "other-version": debates.save(document | {"settings": document["settings"] | {"colour": "red"}}),
+        **reviewed_checks(document),
     }
     wrong = []
     for name, id in ids.items():
         await axe_page.goto(f"/moot/debates/{id}")
         await axe_page.locator("#tools .acts").wait_for()
+        await axe_page.locator("#review form" if name != "other-version" else "main").wait_for()
         if name == "sparse":
             await axe_page.locator(".graph").first.wait_for(state="attached")
         wrong += await faults_of_page(axe_page, name)
@@ -100,6 +107,26 @@ async def test_states_without_a_running_debate_have_no_faults(
     await axe_page.get_by_role("heading", name="The server does not answer").wait_for()
     wrong += await faults_of_page(axe_page, "offline")
     assert "\n".join(wrong) == ""
+
+
+def reviewed_checks(document: Document) -> dict[str, str]:
+    """The ids of checks in each stage of review."""
+    words: Any = {"rating": "False", "title": "No", "summary": "So. [1]", "context": "So.", "note": "So."}
+    words["acknowledged"] = [one.kind for one in warnings_of_verdict(document, Names(document))]
+    steps: Any = [
+        ("save", {}),
+        ("approve", words),
+        ("correct", {"to_readers": "So."}),
+        ("withdraw", {"to_readers": "So."}),
+    ]
+    ids = {}
+    for count in range(1, 5):
+        id = ids[f"review-{count}"] = debates.save(
+            document | {"claim": f"Reviewed in {count} steps.", "id": uuid4().hex}
+        )
+        for action, change in steps[:count]:
+            decide(id, action, change, person="Ada")
+    return ids
 
 
 async def test_states_while_a_debate_runs_have_no_faults(axe_page: Page, served: Served) -> None:
@@ -175,8 +202,10 @@ async def test_a_phone_shows_the_forms_hints_and_the_current_round(page: Page, s
 
 
 async def test_the_table_groups_many_debaters_by_answer(page: Page, served: Served) -> None:
-    agents = {"agents": 12, "max_rounds": 2, "model": "openai:slow"}
-    await start(page, CLAIM, agents, graph="society_of_minds")
+    at_work = {"agent-11", "agent-12"}  # when a slow page shows them, too
+    models = {f"agent-{n}": "unhurried" if f"agent-{n}" in at_work else "stub-rag" for n in range(1, 13)}
+    agents = [{"name": name, "model": f"openai:{model}"} for name, model in models.items()]
+    await start(page, CLAIM, {"agents": agents, "model": "openai:stub-rag"}, graph="society_of_minds")
     await page.locator(".holding td", has_text="agents").first.wait_for()
     await page.locator(".holding tbody tr", has_text="answer").first.wait_for()
     assert await page.locator(".holding tbody tr").count() < 8  # 12 debaters share these rows

@@ -66,17 +66,33 @@ async def test_a_claim_review_is_saved_after_the_user_names_publisher_and_page(
     id = debates.save(await supported_document())
     await page.goto(f"/moot/debates/{id}")
     await page.get_by_text("Save", exact=True).click()
-    await page.get_by_text("ClaimReview, for search engines").click()
+    await page.get_by_text("ClaimReview, for other tools").click()
     save = page.get_by_role("button", name="Save ClaimReview")
     await save.click()  # the browser asks for the first empty field
     assert await page.evaluate("document.activeElement.labels[0].innerText.trim()") == "Publisher"
     await page.get_by_label("Publisher").fill("The Daily Check")
     await page.get_by_label("Page that shows the review").fill("https://example.org/checks/1")
+    await save.click()  # nobody has approved it: that has to be said first
+    await page.get_by_label("Nobody has approved it").check()
     async with page.expect_download() as downloading:
         await save.click()
     downloaded = await downloading.value
     await downloaded.save_as(tmp_path / "review.json")
     review = json.loads((tmp_path / "review.json").read_text())
     assert downloaded.suggested_filename == f"moot-{id}.claimreview.json"
-    assert (review["author"]["name"], review["url"]) == ("The Daily Check", "https://example.org/checks/1")
+    assert (review["author"]["name"], review["publisher"]["name"]) == ("moot", "The Daily Check")  # nobody approved it
+    assert review["url"] == "https://example.org/checks/1"
     assert review["reviewRating"]["ratingValue"] == 5
+
+
+async def test_a_link_opens_one_passage_of_a_check(page: Page, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(served.home))
+    id = debates.save(await supported_document())
+    await page.goto(f"/moot/debates/{id}")
+    link = page.get_by_role("link", name="Link to passage 1", exact=True)
+    await link.click()
+    address = page.url
+    assert address.endswith("#s1")
+    await page.goto("/moot")
+    await page.goto(address)
+    await page.locator("#s1 details.passage[open] blockquote").first.wait_for()

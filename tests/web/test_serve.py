@@ -24,6 +24,7 @@ from moot.web.serve import STUDIO, announce, announcement, browser_url, check_fr
 from typer.testing import CliRunner
 
 from tests.conftest import CLAIM, free_port, running_stub
+from tests.forked import start
 from tests.serving import Server, plant, running
 
 
@@ -187,6 +188,8 @@ def test_an_environment_variable_configures_webhooks(monkeypatch: pytest.MonkeyP
 def test_moot_serve_does_not_start_with_a_variable_of_the_service(variable: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from moot.cli.main import run; run()", "serve", "--port", str(free_port())]
     variables = os.environ | {"MOOT_HOME": str(tmp_path), variable: "postgresql://127.0.0.1/moot"}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == 3
-    assert f"{variable} is set, but this server " in done.stdout + done.stderr
+    pipe = subprocess.PIPE
+    with start(command, server=True, env=variables, stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
+        printed, _ = process.communicate(timeout=120)
+    assert process.returncode == 3
+    assert f"{variable} is set, but this server " in printed

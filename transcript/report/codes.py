@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from moot.nodes._texts.labels import MIXED, REFUTED, SUPPORTED, UNSETTLED
+from moot.transcript.language import speaking, t
 
 __all__ = ["ANSWERS", "answer_kind", "answer_word", "in_words", "model_words", "source_words", "words_for"]
 
@@ -82,7 +83,7 @@ def answer_word(kind: str, answer: str | None) -> str:
     In an answer of the kind ``text`` with only capitals and underscores, spaces replace the underscores: "MOSTLY TRUE".
     """
     if kind != "text":
-        return ANSWERS[kind].word
+        return t(ANSWERS[kind].word)
     return (answer or "").replace("_", " ") if re.fullmatch(r"[A-Z_]+", answer or "") else answer or ""
 
 
@@ -103,14 +104,20 @@ CODES: Mapping[str, Mapping[str, str]] = {
     },
     "round": {
         "agreed": "All gave the same answer",
+        "open": "All answers left it open",
         "disputed": "The answers differed",
         "first_answers": "The first answers do not end the debate, even if all are the same",
         "unverified": "All gave the same answer, with too few verified quotes",
+        "unwarranted": "All gave the same answer, and no quote bears it out",
         "stable": "All gave the same answer, and it passed the checks",
         "unstable": "All gave the same answer, but it did not pass the checks",
         "no_agreement": "The answers were found to differ",
         "preferred": "The moderator preferred an answer",
         "no_preference": "The moderator preferred no answer yet",
+        "changed": "An agent changed its answer",
+        "unchanged": "No agent changed its answer",
+        "decided": "The moderator found that it can be decided",
+        "undecided": "The moderator could not decide yet",
         "every_round": "Every round is run in any case",
         "single_pass": "One pass",
         "min_rounds": "The minimum number of rounds was not reached",
@@ -125,8 +132,12 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "call_failed": "A call to a model failed.",
         "check_failed": "Not all tests of the verdict's robustness were made.",
         "cross_encoder_missing": "A score was computed in another way.",
+        "claim_page_left_out": "Results from the claim's own page or site were left out.",
+        "claim_page_not_read": "The page on which the claim appeared could not be read.",
         "cut": "A reply was cut off.",
         "demo_model": "A demonstration model took part.",
+        "doubted": "A second opinion doubts the verdict.",
+        "document_noted": "A part of a document was left out, or read in another way (see its note).",
         "empty_retrieval": "A search found nothing.",
         "empty": "A reply was empty.",
         "evidence_cut": "A text was cut off.",
@@ -137,16 +148,24 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "failed": "A call to a model failed.",
         "judge_contradicts_votes": "The judge's finding and the answers disagree.",
         "new_answer": "The moderator preferred an answer that neither side gave.",
+        "documents_left_out": "Not all documents were read.",
         "no_evidence": "The verdict rests on no evidence.",
         "origins_left_out": "Not all origins of evidence were read.",
         "no_reader_summary": "The summary for readers could not be written.",
+        "no_role_switch": "Both counsel have the same model, so no debate with switched sides was held.",
         "no_search": "No search was made.",
         "not_kept": "This debate could not be stored, so it cannot be resumed.",
+        "search_not_planned": "The search was not planned.",
+        "settings_changed": "The debate began with other settings than those shown here.",
+        "not_assessed": "The verdict's quotes could not be assessed.",
         "not_weighed": "A passage was not admitted, as it could not be weighed.",
         "not_joined": "Claims with the same meaning may be listed twice.",
         "nothing_admitted": "No evidence was admitted.",
         "nothing_selected": "No evidence was selected.",
+        "opinion_missing": "There is no second opinion.",
         "origin_share": "Many pieces of evidence were near-duplicates of one another.",
+        "pages_not_read": "Pages could not be read, so the search engine's snippets were shown.",
+        "not_archived": "No archived copy of a cited page was found.",
         "premises_not_searched": "No search was made for some premises.",
         "own_retries": "A model repeats failed requests itself.",
         "prompt_shortened": "A prompt was shortened to fit the model's context.",
@@ -157,6 +176,10 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "record_too_long": "The record is longer than its limit.",
         "refused": "A model refused to reply.",
         "retrieval_failed": "A source failed.",
+        "rests_on_claim_page": "The verdict quotes only the claim's own page or site.",
+        "rests_on_retracted": "The verdict quotes a work that was retracted.",
+        "retracted_evidence": "A work was retracted.",
+        "retractions_unknown": "Whether works were retracted could not be asked.",
         "same_source": "Several debaters read the same source.",
         "score_missing": "A score is missing.",
         "seed_refused": "A model does not accept a seed.",
@@ -165,10 +188,13 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "side_not_heard": "A side was not heard.",
         "similarity_missing": "Two answers could not be compared.",
         "single_origin": "One origin.",
+        "sites_left_out": "Results of some sites were left out.",
         "source_not_summarised": "An abstract was shown without a summary.",
         "stand_in": "Another source was searched instead.",
         "tool_calls_dropped": "Some searches were not carried out.",
         "undated_evidence": "The date of a source is not known.",
+        "verdict_withheld": "The verdict was withheld.",
+        "unknown_document": "A document was named that nobody read.",
         "unknown_exhibit": "A challenge names a passage that was not shown.",
         "unknown_model_size": "The size of a model is not known.",
         "unknown_selection": "A selection names a passage that does not exist.",
@@ -177,6 +203,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "unquoted": "An answer has no verified quote.",
         "unusable_tool_call": "A search could not be carried out.",
         "unverified_quote": "A quote is not in its source.",
+        "unwarranted": "No quote bears the verdict out.",
     },
     "outcome": {
         "budget_exhausted": "no answer, as a limit was reached",
@@ -195,6 +222,7 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "answers": "Answered",
         "argues": "Argued",
         "asks": "Asked",
+        "assessed": "Assessed",
         "because": "Reasons",
         "challenges": "Challenged",
         "changed": "Changed",
@@ -205,13 +233,16 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "discards": "Discarded",
         "disputes": "Disputed",
         "dissents": "Dissented",
+        "estimates": "Estimated",
         "finds": "Found",
         "hears": "Heard",
         "lacks": "Missed",
+        "plans": "Planned",
         "prefers": "Preferred",
         "premise": "Premise",
         "questions": "Questioned",
         "quotes": "Quoted",
+        "reads": "Read what was quoted",
         "reflects": "Rated its own case",
         "refuses": "Refused",
         "remarks": "Remarked",
@@ -230,14 +261,19 @@ CODES: Mapping[str, Mapping[str, str]] = {
     "source": {
         "arxiv": "preprints (arXiv)",
         "bm25": "by keyword",
+        "brave": "the web (Brave)",
         "chroma": "by meaning",
+        "ddgs": "the web (DuckDuckGo and others)",
+        "fact_checks": "fact checks by others (Google)",
         "given": "given with the claim",
         "hybrid": "by meaning and by keyword",
         "langchain": "a collection of documents",
+        "mcp": "a tool of an MCP server",
         "object": "a collection of documents",
         "openalex": "scholarly works (OpenAlex)",
         "person": "added by a person",
         "pubmed": "biomedical papers (PubMed)",
+        "searxng": "the web (SearXNG)",
         "serper": "the web (Serper)",
         "tavily": "the web (Tavily)",
         "web": "the web",
@@ -250,16 +286,23 @@ CODES: Mapping[str, Mapping[str, str]] = {
     },
     "setting": {
         "admitted_above": "Weight above which evidence is admitted",
+        "archive": "Copies of cited pages in the Wayback Machine",
         "ask_person": "Ask me about",
+        "assess": "Assess the answers that decide",
         "attempts": "Tries for each call",
         "budget": "Limit on tokens",
         "calibration": "Calibration file",
+        "check_retractions": "Ask Crossref about retractions",
+        "claim_page": "The page on which the claim appeared",
         "context_tokens": "Context window of the model",
         "corpus": "Collection of documents",
         "cross_encoder": "Cross-encoder",
         "demonstrations": "Show worked examples first",
         "disputed_above": "Weight above which evidence is disputed",
+        "doubt_below": "Doubt a verdict whose second opinion is below",
+        "fact_checks_decide": "Fact checks by others may decide",
         "fallback": "Where to search if a source fails",
+        "hear": "Whom an agent hears",
         "judges": "Judges",
         "k": "Passages for each search",
         "max_calls": "Limit on model calls",
@@ -267,6 +310,8 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "max_cost": "Stop at",
         "max_evidence_tokens": "Longest passage shown to a model",
         "max_origin_share": "Largest share of near-duplicates in a search",
+        "max_documents": "Most documents that are read",
+        "one_answer_ends": "End when one answer is left",
         "max_origins": "Most origins that are read",
         "max_premises": "Most premises of the claim",
         "max_seconds": "Limit on time",
@@ -276,8 +321,15 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "models": "Models of single roles",
         "panel_tokens": "How much of the record a judge reads",
         "published_before": "Only evidence from before",
+        "read_pages": "Read the pages that a web search finds",
+        "require_warrant": "Only verdicts that a quote bears out",
         "requests_per_minute": "Most calls per minute",
+        "respect_robots": "Read only pages that robots.txt allows",
         "robustness_calls": "Most model calls for tests of the verdict",
+        "second_opinion": "Ask for a second opinion",
+        "site_labels": "Your labels of sites",
+        "sites_never": "Never from these sites",
+        "sites_only": "Only from these sites",
         "source_summaries": "Sum up long sources",
         "sources": "Where to search",
         "structured_output": "How structured output is requested",
@@ -291,7 +343,8 @@ CODES: Mapping[str, Mapping[str, str]] = {
 
 def words_for(group: str, code: str | None) -> str:
     """A code in words. A code that is not in `CODES` is returned with spaces in place of underscores."""
-    return CODES[group].get(code or "", (code or "").replace("_", " "))
+    words = CODES[group].get(code or "")
+    return (code or "").replace("_", " ") if words is None else t(words)
 
 
 CODE = re.compile(r"`([a-z][a-z0-9_]*)((?:[.:][\w-]+)*)`|(?<![\w`.])([a-z]+(?:_[a-z]+)+)(?![\w`=])|^(\w+)(?=: )")
@@ -301,9 +354,10 @@ CODE = re.compile(r"`([a-z][a-z0-9_]*)((?:[.:][\w-]+)*)`|(?<![\w`.])([a-z]+(?:_[
 def in_words(detail: str) -> str:
     """The text of an error or a warning, with labels in place of settings, and `source_words` in place of sources.
 
-    Other codes do not change.
+    Other codes do not change. Such texts are in English.
     """
-    return CODE.sub(_code_in_words, detail)
+    with speaking("en"):
+        return CODE.sub(_code_in_words, detail)
 
 
 def _code_in_words(found: re.Match[str]) -> str:
@@ -323,7 +377,8 @@ def source_words(name: str) -> str:
     kind, _, corpus = name.partition(":")
     how = words_for("source", kind)
     if kind in ("chroma", "bm25", "hybrid"):
-        return f"the collection “{corpus}” ({how})" if corpus else f"a collection ({how})"
+        named = t("the collection “{name}” ({how})", name=corpus, how=how)
+        return named if corpus else t("a collection ({how})", how=how)
     return how
 
 
@@ -355,11 +410,11 @@ def replaced_source_words(detail: str) -> tuple[str, str]:
     """
     for warned, lead, template in STAND_IN_WARNINGS:
         if found := re.fullmatch(warned, detail):
-            sentence = template.format(*map(source_words, found.groups()))
-            return lead, sentence[:1].upper() + sentence[1:]
+            sentence = t(template).format(*map(source_words, found.groups()))
+            return t(lead), sentence[:1].upper() + sentence[1:]
     return words_for("warning", "stand_in"), detail
 
 
 def model_words(name: str) -> str:
     """A model's name for readers: a description of the demonstration model, and the name of any other model."""
-    return {"embedded": "the built-in demonstration model"}.get(name.partition(":")[0], name)
+    return t("the built-in demonstration model") if name.partition(":")[0] == "embedded" else name

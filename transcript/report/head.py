@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
-from moot.core.words import count_with_noun
 from moot.nodes._runtime.turns import Said
 from moot.nodes._steps.compare import last_answers
 from moot.nodes._texts.answers import abstains
-from moot.nodes._texts.calibrated import calibration_basis
+from moot.nodes._texts.calibrated import shown_confidence
+from moot.nodes._texts.dissent import is_uncounted
 from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.verdict import (
     caveat_in_words,
     caveats,
     nothing_found,
+    side_borne_out,
     turns_by_reason,
     verdict_citations,
 )
-from moot.transcript.end import is_tied, no_verdict_reason
-from moot.transcript.line import list_of
+from moot.transcript.end import debate_in_words, is_tied, no_verdict_reason
+from moot.transcript.language import current_language, listed, speaking, t
 from moot.transcript.report.codes import (
     ANSWERS,
+    CODES,
     FINDINGS,
     answer_kind,
     answer_word,
@@ -32,22 +35,34 @@ from moot.transcript.report.codes import (
     words_for,
 )
 from moot.transcript.report.names import Names
+from moot.transcript.report.sentences import translated
 from moot.transcript.report.sources import SourceQuote, Sources, plain, title_of
 from moot.transcript.trial import panel_votes_in_words
 
-OPPOSED = ("proclaim", "tit_for_tat")
+OPPOSED = ("proclaim", "tit_for_tat", "debate_cv")
 """Systems in which an agent is told to argue against the claim or against the other agent's answer."""
+STOPS = re.compile(r"The debate stops: (\w+)\.")
 NO_EDITOR = "No editor has reviewed it."
-NOT_MEASURED = f"Not calibrated: how often such a verdict is right has not been measured. {NO_EDITOR}"
+NOT_MEASURED = "Not calibrated: how often such a verdict is right has not been measured."
 STANCES = {
     "for": "What speaks for it",
     "against": "What speaks against it",
-    "neither": "Quoted, but speaks for neither",
+    "neither": "Context",
 }
+DECIDED_BY = {
+    "aggregate": "An aggregator decided from them.",
+    "tally": "The answer with the highest score over all rounds counts.",
+}
+"""How an answer was found from the votes, by the step that did it."""
+DECISIONS = {"act": "Act on it", "escalate": "Have a person decide"}
+ONE_SIDED = (
+    "All chose their answer freely and chose the same. Nobody argued the other side, so its case may be weaker here "
+    "than in the evidence."
+)
 MOST_QUOTED = 3
 """Maximum number of quotes that are shown with a dissenting answer."""
-SIDES = {"plaintiff": "sup", "defense": "ref"}
-"""The kind of answer that a trial's side argues for."""
+SIDES = {"plaintiff": "sup", "defense": "ref", "affirmative": "sup", "negative": "ref"}
+"""The kind of answer that a fixed side argues for."""
 
 
 @dataclass
@@ -70,13 +85,13 @@ class Verdict:
 
 @dataclass
 class Group:
-    """Quotes under a heading, each with the names of the agents who gave it.
+    """Quotes under a heading.
 
     ``placeholder`` is shown if there are no quotes. ``on_paper`` is the number of quotes on the first printed page.
     """
 
     heading: str
-    quotes: list[tuple[SourceQuote, str]] = field(default_factory=list)
+    quotes: list[SourceQuote] = field(default_factory=list)
     placeholder: str = ""
     on_paper: int = 0
 
@@ -85,6 +100,27 @@ def chip_of(document: Mapping[str, Any], answer: str | None) -> Chip:
     """An answer, of an agent or of the debate, as a chip."""
     kind = answer_kind(document["task"], answer)
     return Chip(kind, plain(answer_word(kind, answer)))
+
+
+def in_reader_words(document: Mapping[str, Any], text: str, names: Names) -> tuple[str, str]:
+    """A sentence of moot with words for readers in place of labels, codes and agents' names, and its language.
+
+    The language is English for sentences that moot has only in English.
+    """
+    if (stop := STOPS.fullmatch(text)) and stop[1] in CODES["stop"]:
+        return f"{t('It ended: {reason}', reason=words_for('stop', stop[1]))}.", current_language()
+    labels = (document["task"] or {}).get("labels") or []
+    found = translated(text, labels)
+    language = "en" if found is None else current_language()
+    told = in_words(text) if found is None else found
+    with speaking(language):
+        chips = {label: chip_of(document, label) for label in labels}
+        for label, chip in chips.items():
+            if chip.kind != "text":
+                quoted = t("“{answer}”", answer=chip.word)
+                words = quoted.replace("\\", r"\\")
+                told = re.sub(rf"(?<![\w-])('?){re.escape(label)}\1(?![\w-])", words, told)
+    return names.with_names(told), language
 
 
 def verdict_chip(document: Mapping[str, Any]) -> Chip:
@@ -96,7 +132,7 @@ def verdict_chip(document: Mapping[str, Any]) -> Chip:
 def nothing_found_words(document: Mapping[str, Any]) -> str:
     """The words after a verdict if the debate's searches worked and found nothing, else an empty text."""
     words = nothing_found(document)
-    return words and f" ({words})"
+    return words and f" ({t(words)})"
 
 
 def said_chip(document: Mapping[str, Any], said: Said) -> Chip:
@@ -106,7 +142,10 @@ def said_chip(document: Mapping[str, Any], said: Said) -> Chip:
 
 def finding_chip(verdict: str | None) -> Chip:
     """The finding of a panel's judge as a chip. ``verdict`` is None if the judge gave no verdict."""
-    return Chip(*FINDINGS.get(verdict or "", ("text", plain(verdict)) if verdict else ("non", "No verdict")))
+    if verdict and verdict in FINDINGS:
+        kind, word = FINDINGS[verdict]
+        return Chip(kind, t(word))
+    return Chip("text", plain(verdict)) if verdict else Chip("non", t("No verdict"))
 
 
 def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
@@ -116,137 +155,157 @@ def verdict_of(document: Mapping[str, Any], names: Names) -> Verdict:
     that the evidence gives no answer.
     """
     if document["status"] != "done":
-        return Verdict("non", ANSWERS["non"].verdict, _unfinished_backing(document), "The record has the turns so far.")
+        so_far = t("The record has the turns so far.")
+        return Verdict("non", t("No verdict"), _unfinished_backing(document), so_far)
     task, answer = document["task"], document["answer"]
     if answer is None and abstains(task, document["raw_verdict"]):
         return Verdict(
             "nee",
-            "The evidence gives no answer" + nothing_found_words(document),
+            t("The evidence gives no answer") + nothing_found_words(document),
             backing(document, names),
-            robustness_note(document) + calibration_in_words(document),
+            confidence(document) + robustness_note(document) + calibration_in_words(document),
         )
     if answer is None:
-        panel = (document["metrics"] or {}).get("panel")
+        metrics = document["metrics"] or {}
         reason = (
-            f"the panel's verdict is not one of the answers: {panel_votes_in_words(document)}"
-            if panel
-            else no_verdict_reason(document)
+            t("the panel's verdict is not one of the answers: {votes}", votes=panel_votes_in_words(document))
+            if metrics.get("panel") and not metrics.get("withheld")
+            else t(no_verdict_reason(document))
         )
-        return Verdict(
-            "non", ANSWERS["non"].verdict, f"{reason[:1].upper()}{reason[1:]}.", calibration_in_words(document)
-        )
+        return Verdict("non", t("No verdict"), f"{reason[:1].upper()}{reason[1:]}.", calibration_in_words(document))
     kind = answer_kind(task, answer)
     if kind == "text":
-        words = f"“{plain(full_answer(task, answer))}”"
+        words = t("“{answer}”", answer=plain(full_answer(task, answer)))
     else:
         quoted = any(one["verified"] for one in verdict_citations(dict(document)))
         known = ANSWERS[kind]
-        words = known.closed_book if not document["evidence"] else known.verdict if quoted else known.unquoted
+        basis = known.closed_book if not document["evidence"] else known.verdict if quoted else known.unquoted
+        words = t(basis)
     return Verdict(
         kind,
         words + nothing_found_words(document),
         backing(document, names),
-        robustness_note(document) + confidence(document) + calibration_in_words(document),
+        confidence(document) + robustness_note(document) + calibration_in_words(document),
     )
 
 
 def calibration_in_words(document: Mapping[str, Any]) -> str:
     """The decision, prediction set and guarantee of a calibrated verdict; `NOT_MEASURED` if it is not calibrated."""
     if not (found := document.get("calibration")):
-        return NOT_MEASURED
-    decision = {"act": "Act on it", "escalate": "Have a person decide"}[document["decision"]]
-    labels = list_of([plain(label) for label in document["prediction_set"]]) or "none of the labels"
-    basis = calibration_basis(document).capitalize()
-    return f"{basis}. {decision}; prediction set: {labels}. {found['guarantee']} {NO_EDITOR}"
+        return t(NOT_MEASURED)
+    decided = DECISIONS[document["decision"]]
+    labels = listed([plain(label) for label in document["prediction_set"]]) or t("none of the labels")
+    basis = t("Calibrated on {count} cases.", count=found["n"])
+    said = t("{decision}; prediction set: {labels}.", decision=t(decided), labels=labels)
+    return f"{basis} {said} {translated(found['guarantee']) or found['guarantee']}"
 
 
 def _unfinished_backing(document: Mapping[str, Any]) -> str:
-    spent = count_with_noun(document["usage"]["calls"], "call")
+    spent = document["usage"]["calls"]
     if document["status"] == "failed":
-        return f"The debate failed after {spent}: {plain(in_words(document['error']['detail']))}"
-    return f"The debate was interrupted after {spent}, before it came to a verdict."
+        why = plain(in_words(document["error"]["detail"]))
+        return t("The debate failed after {count} calls: {why}", count=spent, why=why)
+    return t("The debate was interrupted after {count} calls, before it came to a verdict.", count=spent)
 
 
 def confidence(document: Mapping[str, Any]) -> str:
-    """A sentence on the system's confidence in its verdict; empty if the document has no confidence."""
-    sure, basis = document["confidence"], document.get("confidence_from")
-    if sure is None:
-        return ""
-    origin = f" ({plain(basis)})" if basis else ""
-    return f"The raw confidence is {sure:.0%}{origin}. "
+    """A sentence on the confidence in the verdict, with a space; empty unless it was calibrated."""
+    sure = shown_confidence(document)
+    return "" if sure is None else f"{t('The confidence is {percent}%.', percent=round(100 * sure))} "
 
 
 def robustness_note(document: Mapping[str, Any]) -> str:
     """The result of the tests of the verdict's robustness, in which agents were asked again.
 
-    It is empty if no test was made, or if the verdict failed a test. `verdict_warnings` has the failed tests.
+    It is empty if no test was made, or if the verdict failed a test: `verdict_warnings` has the failed tests.
     """
     found = document.get("robustness")
-    return f"Asked again: {_robustness_sentence(found)} " if found and found["holds"] is not False else ""
+    return f"{robustness_in_words(document)} " if found and found["holds"] is not False else ""
 
 
-def _robustness_sentence(found: Mapping[str, Any]) -> str:
-    """The result of the tests, as the continuation of a sentence."""
-    sentence = plain(found["said"]).replace(" (robustness_calls)", "")
-    return sentence[:1].lower() + sentence[1:]
+def robustness_in_words(document: Mapping[str, Any]) -> str:
+    """The result of the tests of the verdict's robustness."""
+    said = plain(document["robustness"]["said"])
+    result = translated(said, (document["task"] or {}).get("labels") or ())
+    if result is None:
+        result = said[:1].lower() + said[1:].replace(" (robustness_calls)", "")
+    return t("Asked again: {result}", result=result)
 
 
 def backing(document: Mapping[str, Any], names: Names) -> str:
     """How a finished debate reached its result: the votes or findings, the number of rounds, and who decided."""
     if panel := (document["metrics"] or {}).get("panel"):
-        given = ", ".join(f"{count} found it {found.lower()}" for found, count in panel["verdicts"].items() if count)
+        found = {finding_chip(verdict).word: count for verdict, count in panel["verdicts"].items() if count}
+        given = [t("{number} found it “{finding}”", number=count, finding=word) for word, count in found.items()]
         silent = panel["without_verdict"]
-        why = (
-            "; no judge refuted it, so it counts as not refuted"
-            if _has_warning(document, "burden_of_refutation")
-            else ""
-        )
-        more = f"; {list_of(map(names, silent))} gave no verdict" if silent else ""
-        judges = count_with_noun(sum(panel["verdicts"].values()), "judge")
-        return f"A panel of {judges} read the whole trial: {given}{why}{more}."
+        if _has_warning(document, "burden_of_refutation"):
+            given.append(t("no judge refuted it, so it counts as not refuted"))
+        if silent:
+            given.append(t("no verdict from {names}", names=listed(map(names, silent))))
+        judges = sum(panel["verdicts"].values())
+        said = t("A panel of {count} judges read the whole trial: {given}.", count=judges, given="; ".join(given))
+        return " ".join(filter(None, (said, debate_in_words(document))))
+    return " ".join(filter(None, (_how_decided(document, names), debate_in_words(document))))
+
+
+def _how_decided(document: Mapping[str, Any], names: Names) -> str:
+    """The votes, the number of rounds, and who decided, without a panel."""
     votes, stop = document["votes"], document["stop_reason"]
+    judged = [turn for turn in document["turns"] if turn["step"] == "judge" and turn.get("answer") is not None]
+    if judged and not votes:
+        after = t(" after {count} rounds", count=document["rounds"])
+        return t("{name} decided{after}.", name=names(judged[-1]["agent"]), after=after)
     text = _votes_in_words(document, document["rounds"] if len(document["round_log"]) > 1 else 0)
-    if judged := [turn for turn in document["turns"] if turn["step"] == "judge" and turn.get("answer") is not None]:
-        verb = "decided"
+    if judged:
+        verb = t("a judge decided")
         if votes and _is_unanimous(votes):
-            verb = "agreed" if votes[0]["answer"] == judged[-1]["answer"] else "decided against them"
-        if verb == "decided against them":
-            text = f"{_all_of(votes)} answered {_quoted_answer(document, votes)}."
-        how = f"{words_for('stop', stop)}, and a judge {verb}"
-        return f"{text} {how[:1].upper()}{how[1:]}."
+            verb = t("a judge agreed")
+            if votes[0]["answer"] != judged[-1]["answer"]:
+                verb, answer = t("a judge decided against them"), _quoted_answer(document, votes)
+                text = t("Both debaters answered {answer}.", answer=answer)
+                if len(votes) != 2:
+                    text = t("All {count} answered {answer}.", count=len(votes), answer=answer)
+        how = t("{reason}, and {decided}.", reason=words_for("stop", stop), decided=verb)
+        return f"{text} {how[:1].upper()}{how[1:]}"
+    more = [text]
     if stop == "judge_preference":
-        return f"{text} The moderator preferred this answer."
-    more = " The votes are tied, so the earliest answer counts." if is_tied(document) else ""
+        return f"{text} {t('The moderator preferred this answer.')}"
+    steps = {turn["step"] for turn in document["turns"]}
+    more += [t(words) for step, words in DECIDED_BY.items() if step in steps][:1]
+    if is_tied(document):
+        more.append(t("The votes are tied, so the earliest answer counts."))
     if any("weight" in vote for vote in votes) and len(votes) > 1:
-        more += " Votes were weighed."
+        more.append(t("Votes were weighed."))
     if stop == "budget_exhausted":
-        more += " It ended early, as a limit on calls, tokens, money or time was reached."
-    return text + more
+        more.append(t("It ended early, as a limit on calls, tokens, money or time was reached."))
+    return " ".join(more)
 
 
 def _no_answer_words(votes: list[Any]) -> str:
     """Words for votes without a group. Such a vote has no answer, or an answer that does not count."""
-    return "not counted" if any(vote["answer"] is not None for vote in votes) else "no answer"
+    return t("not counted") if any(vote["answer"] is not None for vote in votes) else t("no answer")
 
 
 def _votes_in_words(document: Mapping[str, Any], rounds: int) -> str:
     """The votes in words. If there are several votes and several ``rounds``, the text has the number of rounds."""
     votes = document["votes"]
-    after = f" after {rounds} rounds" if rounds > 1 else ""
+    after = t(" after {count} rounds", count=rounds) if rounds > 1 else ""
     if not votes:
-        return f"Nobody voted{after}."
+        return t("Nobody voted{after}.", after=after)
     if len(votes) == 1:
-        return "One model gave this answer. Nobody checked it."
+        return t("One model gave this answer. Nobody checked it.")
     groups: dict[Any, list[Any]] = {}
     for vote in votes:
         groups.setdefault(vote["group"], []).append(vote)
     if _is_unanimous(votes):
-        return f"{_all_of(votes)} gave the same answer{after}."
+        if len(votes) == 2:
+            return t("Both debaters gave the same answer{after}.", after=after)
+        return t("All {count} gave the same answer{after}.", count=len(votes), after=after)
     counts = [
         f"{len(same)} {_no_answer_words(same) if group is None else _quoted_answer(document, same)}"
         for group, same in groups.items()
     ]
-    return f"Of {len(votes)} answers{after}: {list_of(counts)}."
+    return t("Of {count} answers{after}: {counts}.", count=len(votes), after=after, counts=listed(counts))
 
 
 def _is_unanimous(votes: list[Any]) -> bool:
@@ -254,44 +313,58 @@ def _is_unanimous(votes: list[Any]) -> bool:
     return len({vote["group"] for vote in votes}) == 1 and votes[0]["group"] is not None
 
 
-def _all_of(votes: list[Any]) -> str:
-    return "Both debaters" if len(votes) == 2 else f"All {len(votes)}"
-
-
 def _quoted_answer(document: Mapping[str, Any], same: list[Any]) -> str:
-    return f"“{chip_of(document, same[0]['answer']).word}”"
+    return t("“{answer}”", answer=chip_of(document, same[0]["answer"]).word)
 
 
 def _has_warning(document: Mapping[str, Any], kind: str) -> bool:
     return any(one["kind"] == kind for one in document["warnings"])
 
 
-def verdict_warnings(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The warnings that belong to the verdict, each as bold words and a sentence."""
+class VerdictWarning(NamedTuple):
+    """A warning that belongs to the verdict: its kind, bold words, and a sentence."""
+
+    kind: str
+    lead: str
+    said: str
+
+
+def verdict_warnings(document: Mapping[str, Any], names: Names) -> list[tuple[str, str]]:
+    """The warnings that belong to the verdict, each as bold words and a sentence; see `warnings_of_verdict`."""
+    return [(one.lead, one.said) for one in warnings_of_verdict(document, names)]
+
+
+def warnings_of_verdict(document: Mapping[str, Any], names: Names) -> list[VerdictWarning]:
+    """The warnings that belong to the verdict.
+
+    A sentence that is only known in English is left out in other languages; the appendix has it.
+    """
     warnings = []
     for one in caveats(document):
-        lead, sentence = words_for("warning", one["kind"]), plain(caveat_in_words(one))
-        if one["kind"] == "retrieval_failed":
-            sentence = failed_source_sentence(one)
-        elif one["kind"] == "stand_in":
-            lead, sentence = replaced_source_words(sentence)
-        else:
-            sentence = in_words(sentence)
-        warnings.append((lead, sentence.removeprefix(lead).strip()))
+        lead, sentence = words_for("warning", one["kind"]), caveat_sentence(document, one, names)
+        if one["kind"] == "stand_in":
+            lead, sentence = replaced_source_words(plain(caveat_in_words(one)))
+        warnings.append(VerdictWarning(one["kind"], lead, sentence.removeprefix(lead).strip()))
     if (found := document.get("robustness")) and found["holds"] is False:
-        warnings.append(("The verdict depends on one source.", f"Asked again, it {_robustness_sentence(found)}"))
+        said = robustness_in_words(document)
+        warnings.append(VerdictWarning("one_source", t("The verdict depends on one source."), said))
     if is_one_sided(document):
-        sentence = (
-            "All chose their answer freely and chose the same. Nobody argued the other side, so its case may be weaker "
-        )
-        warnings.append(("One-sided debate.", f"{sentence}here than in the evidence."))
+        warnings.append(VerdictWarning("one_sided", t("One-sided debate."), t(ONE_SIDED)))
     return warnings
+
+
+def caveat_sentence(document: Mapping[str, Any], warning: Any, names: Names) -> str:
+    """The sentence of a warning that belongs to the verdict; empty if it is only known in another language."""
+    if warning["kind"] == "retrieval_failed":
+        return failed_source_sentence(warning)
+    sentence, language = in_reader_words(document, plain(caveat_in_words(warning)), names)
+    return sentence if language == current_language() else ""
 
 
 def failed_source_sentence(warning: Mapping[str, Any]) -> str:
     """A sentence that says which source could not be searched. The report's section "The record" has the cause."""
     name = source_words(str(warning["detail"]).partition(": ")[0])
-    return f"{name[:1].upper()}{name[1:]} could not be searched."
+    return t("{source} could not be searched.", source=f"{name[:1].upper()}{name[1:]}")
 
 
 def is_one_sided(document: Mapping[str, Any]) -> bool:
@@ -310,7 +383,7 @@ def is_one_sided(document: Mapping[str, Any]) -> bool:
 def reasons(document: Mapping[str, Any], names: Names) -> list[tuple[str, str]]:
     """The reasons of the agents who decided, as pairs of the authors' names and the reason."""
     return [
-        (list_of(dict.fromkeys(names(turn["agent"]) for turn in turns)), reason)
+        (listed(dict.fromkeys(names(turn["agent"]) for turn in turns)), reason)
         for reason, turns in turns_by_reason(dict(document)).items()
     ]
 
@@ -318,56 +391,50 @@ def reasons(document: Mapping[str, Any], names: Names) -> list[tuple[str, str]]:
 # --- for and against --------------------------------------------------------------------------------------------------
 
 
-def groups_by_answer(document: Mapping[str, Any], sources: Sources, names: Names) -> list[Group]:
+def groups_by_answer(document: Mapping[str, Any], sources: Sources) -> list[Group]:
     """Quotes, grouped by the answers of the agents who gave them; in a trial, by the sides of the agents."""
     found: dict[tuple[str, str], Group] = {}
     for one in sources.quotes:
-        quoting: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-        for turn in one.turns:
-            quoting.setdefault(_side_or_answer(document, turn), []).append(turn)
-        for key, turns in quoting.items():
-            who = list_of(dict.fromkeys(names(turn.get("side") or turn["agent"]) for turn in turns))
-            found.setdefault(key, Group(_quotes_heading(*key))).quotes.append((one, who))
+        given: dict[tuple[str, str], list[tuple[Mapping[str, Any], str | None]]] = {}
+        for turn, bears in one.given:
+            given.setdefault(_side_or_answer(document, turn, bears), []).append((turn, bears))
+        for key, turns in given.items():  # of each group only what its own answers make of the quote
+            found.setdefault(key, Group(_quotes_heading(*key))).quotes.append(replace(one, given=turns))
     order = [*ANSWERS, "text", "side"]
     return [found[key] for key in sorted(found, key=lambda key: order.index(key[0]))]
 
 
-def _side_or_answer(document: Mapping[str, Any], turn: Mapping[str, Any]) -> tuple[str, str]:
-    """The kind of answer that a turn argues for, and a word.
+def _side_or_answer(document: Mapping[str, Any], turn: Mapping[str, Any], bears: str | None) -> tuple[str, str]:
+    """The kind of answer that a turn's quote stands for, and a word.
 
-    In a trial, the word is the turn's side; otherwise, it is the word of the answer.
+    In a trial, the word is the side that the quote bears out; otherwise, it is the word of the turn's answer.
     """
-    if turn.get("side") in SIDES:
-        return SIDES[turn["side"]], str(turn["side"])
+    if (side := side_borne_out(turn, bears)) in SIDES:
+        return SIDES[side], side
     chip = chip_of(document, turn.get("answer"))
     return chip.kind, chip.word
 
 
 def _quotes_heading(kind: str, word: str) -> str:
     if word in SIDES:
-        return "Quoted by the side for the claim" if kind == "sup" else "Quoted by the side against the claim"
-    return "Quoted without an answer" if kind == "non" else f"Quoted for “{word}”"
+        return t("Quoted for the claim") if kind == "sup" else t("Quoted against the claim")
+    return t("Quoted without an answer") if kind == "non" else t("Quoted for “{answer}”", answer=word)
 
 
-def groups_by_stance(summary: Mapping[str, Any], sources: Sources, names: Names) -> list[Group]:
-    """Quotes, grouped by the stances that the summary gave them.
+def groups_by_stance(summary: Mapping[str, Any], sources: Sources) -> tuple[list[Group], Group]:
+    """Quotes, grouped by the stances that the summary gave them; then those that speak for neither: the context.
 
-    Empty groups are left out, except ``for`` and ``against``.
+    Empty groups are left out, except ``for``, ``against`` and the context.
     """
     stances = {(one["evidence_id"], one["start"], one["end"]): one["stance"] for one in summary["stances"]}
-    groups = {stance: Group(heading) for stance, heading in STANCES.items()}
-    unsorted = Group("Quoted, not sorted")
+    groups = {stance: Group(t(heading)) for stance, heading in STANCES.items()}
+    unsorted = Group(t("Quoted, not sorted"))
     for one in sources.quotes:
         stance = stances.get((one.id, one.start, one.end), "")
-        groups.get(stance, unsorted).quotes.append((one, quoters(one, names)))
+        groups.get(stance, unsorted).quotes.append(one)
     for group in (groups["for"], groups["against"]):
-        group.placeholder = "" if group.quotes else "Nothing was quoted."
-    return [group for group in (*groups.values(), unsorted) if group.quotes or group.placeholder]
-
-
-def quoters(one: SourceQuote, names: Names) -> str:
-    """The names of the agents who gave a quote, as a list in words."""
-    return list_of(map(names, one.who))
+        group.placeholder = "" if group.quotes else t("Nothing was quoted.")
+    return [groups["for"], groups["against"], *([unsorted] if unsorted.quotes else [])], groups["neither"]
 
 
 # --- the votes --------------------------------------------------------------------------------------------------------
@@ -382,24 +449,27 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
     if document["status"] == "failed":
         return "", []
     panel = (document["metrics"] or {}).get("panel")
+    changes = changes_in_words(document, names)
     if panel:
         other = [
             (finding_chip(one["verdict"]), names(one["agent"]), plain(one["reason"] or "")) for one in panel["dissent"]
         ]
-        return ("" if other else "None: the judges found the same."), other
+        alike = "" if other else t("None: the judges found the same.")
+        return " ".join(filter(None, (alike, changes))), other
     votes, answer = document["votes"], document["answer"]
     if len(votes) < 2:
-        return "", []
+        return changes, []
     ours = {vote["group"] for vote in votes if vote["answer"] == answer and answer is not None}
-    against = [vote for vote in votes if vote["group"] not in ours or vote["group"] is None]
+    uncounted = [vote for vote in votes if is_uncounted(vote)]
+    against = [vote for vote in votes if vote not in uncounted and (vote["group"] not in ours or vote["group"] is None)]
     last: dict[Any, Any] = {(turn["agent"], turn.get("number")): turn for turn in last_answers(document["turns"])}
     found = []
     for vote in against:
         turn = last.get((vote["agent"], vote.get("number")), {})
-        quotes = [f" “{plain(c['quote'])}”" for c in turn.get("citations") or [] if c["verified"]]
-        reason = plain(turn.get("rationale") or "") + (f" Quoted:{';'.join(quotes[:MOST_QUOTED])}." if quotes else "")
+        quotes = [t("“{answer}”", answer=plain(c["quote"])) for c in turn.get("citations") or [] if c["verified"]]
+        reason = plain(turn.get("rationale") or "")
+        reason += t(" Quoted: {quotes}.", quotes="; ".join(quotes[:MOST_QUOTED])) if quotes else ""
         found.append((chip_of(document, vote["answer"]), names(vote["agent"]), reason))
-    changes = changes_in_words(document, names)
     if found:
         return changes, found
     given: dict[str, dict[Any, None]] = {}
@@ -407,22 +477,38 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
         if turn["step"] == "respond" and "number" not in turn:
             given.setdefault(turn["agent"], {})[chip_of(document, turn.get("answer")).word] = None
     if any(len(answers) > 1 for answers in given.values()):
-        return f"None at the end. {changes}".strip(), []
-    return "None: all gave this answer each time they were asked.", []
+        return f"{t('None at the end.')} {changes}".strip(), []
+    if uncounted:
+        return t("None: what the others read leaves it open."), []
+    return t("None: all gave this answer each time they were asked."), []
+
+
+TRIAL_PARTIES = ("plaintiff", "defense", "critic")
+"""Those whose positions in a trial may change; the answers are the panel's verdicts."""
 
 
 def changes_in_words(document: Mapping[str, Any], names: Names) -> str:
     """The changes of answers, each in a sentence. Titles of sources replace the ids of the sources."""
     titles = {piece["id"]: title_of(piece) for piece in document["evidence"]}
+    in_trial = bool((document["metrics"] or {}).get("panel"))
     sentences = []
     for one in (document.get("dissent") or {"changes": []})["changes"]:
-        before, after = (chip_of(document, one[key]).word for key in ("before", "answer"))
-        heard = f", as {list_of(map(names, one['after']))} had said" if one["after"] else ""
-        new_quotes = [f"“{titles[id]}”" for id in one["evidence_ids"] if id in titles]
-        quoted = f", now quoting {list_of(new_quotes)}" if new_quotes else ""
-        sentences.append(
-            f"{names(one['agent'])} changed from “{before}” to “{after}” in round {one['round']}{heard}{quoted}."
+        positions = in_trial and one["agent"] in TRIAL_PARTIES
+        before, after = (
+            (finding_chip(one[key]) if positions else chip_of(document, one[key])).word for key in ("before", "answer")
         )
+        heard = t(", as {names} had said", names=listed(map(names, one["after"]))) if one["after"] else ""
+        new_quotes = [t("“{answer}”", answer=titles[id]) for id in one["evidence_ids"] if id in titles]
+        quoted = t(", now quoting {titles}", titles=listed(new_quotes)) if new_quotes else ""
+        towards = {True: t(", the verdict"), False: t(", not the verdict"), None: ""}[one["towards_verdict"]]
+        changed = t(
+            "In round {round}, {name} changed from “{before}” to “{after}”",
+            name=names(one["agent"]),
+            before=before,
+            after=after,
+            round=one["round"],
+        )
+        sentences.append(f"{changed}{towards}{heard}{quoted}.")
     return " ".join(sentences)
 
 

@@ -7,16 +7,17 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from moot.core.words import count_with_noun
+from moot.core.errors import UserError
 from moot.graphs import load_graph
-from moot.graphs._registry import graph_title
+from moot.graphs._registry import entry_of, graph_title
 from moot.nodes._models.equal_cost import BUDGET_NAMES
 from moot.nodes._models.prices import cost_of, paid_calls, read_prices
 from moot.nodes._texts.task import TASKS, full_answer
 from moot.retrievers._evidence import given_evidence
 from moot.transcript.document import settings_of
 from moot.transcript.end import compared_words, control_lines
-from moot.transcript.line import format_duration, has_rounds, list_of
+from moot.transcript.language import listed, t
+from moot.transcript.line import format_duration, has_rounds
 from moot.transcript.report.codes import answer_kind, answer_word, in_words, model_words
 from moot.transcript.report.sources import plain
 
@@ -25,22 +26,26 @@ def run_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """How a debate was made, as pairs of a fact's name and its text. The command is not among the facts.
 
     Raises:
-        UserError: this version does not know the graph, or the file of prices cannot be read or is invalid.
+        UserError: this version does not know the graph.
     """
-    about = load_graph(document["graph"]).description
+    about = entry_of(document["graph"], document["settings"]).get("description")
+    about = about or load_graph(document["graph"]).description
     about = about.partition(": ")[2] or about
     name = graph_title(document["graph"])
     ids = dict.fromkeys((document["id"],) if document["id"] else ())
     facts = [
-        ("Method", f"{name}. {about[:1].upper()}{about[1:]}"),
-        ("Model", models_in_words(document)),
-        ("Time and usage", usage_in_words(document)),
-        ("Cost", cost(document)),
-        ("Version", f"moot {document['moot_version']}"),
+        (t("Method"), f"{name}. {about[:1].upper()}{about[1:]}"),
+        (t("Model"), models_in_words(document)),
+        (t("Time and usage"), usage_in_words(document)),
+        (t("Cost"), cost(document)),
+        (t("Version"), f"moot {document['moot_version']}"),
     ]
+    if old := document.get("replaces"):
+        about = {"id": old["document"][-32:], "answer": plain(old["answer"] or t("none"))}
+        facts.append((t("Replaces"), t("an earlier version of this check ({id}); its answer was {answer}", **about)))
     if control := control_in_words(document):
-        facts.append(("Control", control))
-    return [*facts, *(("Stored as", one) for one in ids)]
+        facts.append((t("Control"), control))
+    return [*facts, *((t("Stored as"), one) for one in ids)]
 
 
 def control_in_words(document: Mapping[str, Any]) -> str:
@@ -69,33 +74,38 @@ def models_in_words(document: Mapping[str, Any]) -> str:
         parts.setdefault(used["model"], []).append(role)
     if len(parts) == 1:
         [name] = parts
-        return f"{model_words(name)} in every part"
-    return "; ".join(f"{model_words(name)} as {list_of(roles)}" for name, roles in parts.items()) or "none"
+        return t("{model} in every part", model=model_words(name))
+    named = [t("{model} as {roles}", model=model_words(name), roles=listed(roles)) for name, roles in parts.items()]
+    return "; ".join(named) or t("none")
 
 
 def usage_in_words(document: Mapping[str, Any]) -> str:
     """The time, rounds, model calls and tokens of a debate; the rounds only if its system has rounds."""
     usage = document["usage"]
-    rounds = f"{count_with_noun(document['rounds'], 'round')}, " if has_rounds(document["settings"]) else ""
-    text = f"{format_duration(document['seconds'])}, {rounds}{count_with_noun(usage['calls'], 'model call')}, "
-    text += f"{usage['prompt_tokens']:,} tokens read and {usage['completion_tokens']:,} written"
+    parts = [format_duration(document["seconds"])]
+    if has_rounds(document["settings"]):
+        parts.append(t("{count} rounds", count=document["rounds"]))
+    parts.append(t("{count} model calls", count=usage["calls"]))
+    read, written = usage["prompt_tokens"], usage["completion_tokens"]
+    parts.append(t("{read} tokens read and {written} written", read=read, written=written))
     if usage.get("uncounted"):
-        text += f"; the tokens of {count_with_noun(usage['uncounted'], 'call')} are not known"
-    replayed = sum(bool(call.get("from_store")) for call in document["calls"])
-    return text + (f"; {count_with_noun(replayed, 'call')} had stored replies and cost nothing" if replayed else "")
+        parts.append(t("the tokens of {count} calls are not known", count=usage["uncounted"]))
+    if replayed := sum(bool(call.get("from_store")) for call in document["calls"]):
+        parts.append(t("{count} calls had stored replies and cost nothing", count=replayed))
+    return "; ".join(parts)
 
 
 def cost(document: Mapping[str, Any]) -> str:
-    """The cost of a document's paid calls by the current prices, or why the cost is not known.
-
-    Raises:
-        UserError: the file of prices cannot be read, or is invalid.
-    """
+    """The cost of a document's paid calls by the current prices, or why the cost is not known."""
     calls = paid_calls(document["calls"])
-    spent = cost_of(calls, read_prices())
+    try:
+        prices = read_prices()
+    except UserError as error:  # of the file of prices: the debate has been paid for, so it gets its report
+        return t("Not known: {why}", why=error.detail)
+    spent = cost_of(calls, prices)
     if spent is None:
-        return "Not known: no price is set for a model, or the tokens of a call were not counted"
-    return f"${spent:.4f} by list prices" if spent else "Nothing"
+        return t("Not known: no price is set for a model, or the tokens of a call were not counted")
+    return t("${usd} by list prices", usd=f"{spent:.4f}") if spent else t("Nothing")
 
 
 def command(document: Mapping[str, Any]) -> str:
@@ -112,9 +122,9 @@ def command(document: Mapping[str, Any]) -> str:
             words += ["--labels", json.dumps(task["meanings"] or task["labels"], ensure_ascii=False)]
         if task["name"] == "choice" or (task["name"] in TASKS and TASKS[task["name"]].kind == "choice"):
             words += [word for label in task["labels"] for word in ("--option", task["meanings"].get(label, label))]
-        for option, key in (("--claim-date", "claim_date"), ("--speaker", "speaker")):
+        for option, key in (("--claim-date", "claim_date"), ("--speaker", "speaker"), ("--appeared-at", "appeared_at")):
             words += [option, task[key]] if task.get(key) else []
-    default = type(settings)().model_dump(mode="json")
+    default = {**type(settings)(preset=settings.preset).model_dump(mode="json"), "preset": "practical"}
     for name, value in settings.recorded().items():
         if value == default.get(name):
             continue
@@ -140,6 +150,6 @@ def not_in_command(document: Mapping[str, Any]) -> str:
     """A sentence on the inputs that the command does not repeat; empty if it repeats all inputs."""
     given = len(given_evidence(document["evidence"]))
     asked = any(turn["agent"] == "person" for turn in document["turns"])
-    found = [f"the {count_with_noun(given, 'text')} given with the claim"] if given else []
-    found += ["what a person said"] if asked else []
-    return f"It does not include {list_of(found)}. " if found else ""
+    found = [t("the {count} texts given with the claim", count=given)] if given else []
+    found += [t("what a person said")] if asked else []
+    return t("It does not include {inputs}.", inputs=listed(found)) if found else ""

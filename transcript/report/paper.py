@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from moot.transcript.report.head import Group, Verdict
-from moot.transcript.report.record import Part
+from moot.transcript.report.record import Item, Part
 
 Line = tuple[int, float]
 """The number of characters in a line of text, and the height of the line in millimetres."""
@@ -23,15 +23,15 @@ MOST_PAGES = 5
 MOST_QUOTES = 4
 """Maximum number of a group's quotes on the first printed page, and on a screen before the rest is unfolded."""
 CLAIM, BACKING, WARNING, REASON, BESIDE, BELOW = (40, 9.3), (100, 5.2), (90, 5.2), (66, 6.2), (44, 5.8), (72, 5.8)
-PASSAGE, TURN = (90, 5.0), (52, 4.4)
+PASSAGE, TURN = (90, 5.0), (54, 4.0)
 """For each kind of text: the characters in a printed line and the height of the line in millimetres, both estimated."""
 FRAME, HEADING, GAP = 72.0, 18.0, 9.6
 """Heights in millimetres: the fixed parts of each first page, the heading of a row of quotes, and the space around a
 quote.
 """
-LATER, SOURCE, ROW, PART, LABEL = 190.0, 16.0, 11.0, 12.0, 5.0
+LATER, SOURCE, ROW, PART, HEAD, LABEL = 160.0, 16.0, 10.0, 11.0, 6.0, 0.6
 """Heights in millimetres: the fixed parts of the later pages, a source without its passage, a row of the timeline, the
-heading of a part of the record, and a label in it.
+heading of a part of the record, a speaker's heading in it, and the space around an action.
 """
 CONTEXT = 150
 """Maximum number of characters that a long report has on paper before a quote, and after it."""
@@ -69,7 +69,7 @@ def fill_first_page(
     for index in range(MOST_QUOTES):
         for number, (groups, line) in enumerate(rows):
             extended = [group for group in groups if len(group.quotes) > index]
-            needed = max((_height(group.quotes[index][0].text, line) + GAP for group in extended), default=0.0)
+            needed = max((_height(group.quotes[index].text, line) + GAP for group in extended), default=0.0)
             if number in full or needed > room:
                 full.add(number)
                 continue
@@ -78,20 +78,25 @@ def fill_first_page(
                 group.on_paper = index + 1
 
 
-def record_fits(passages: Sequence[str], others: int, rows: int, record: Sequence[Part]) -> bool:
+def record_fits(passages: Sequence[str], rows: int, record: Sequence[Part]) -> bool:
     """Whether a report with its whole record has at most `MOST_PAGES` pages, as estimated from the length of its texts.
 
     Half a page is left for the gaps before texts that are not divided.
     """
-    height = LATER + SOURCE * (len(passages) + others) + ROW * rows + PART * len(record)
+    height = LATER + SOURCE * len(passages) + ROW * rows + PART * len(record)
     height += sum(_height(one, PASSAGE) for one in passages)
     for part in record:
-        height += sum(_height("".join(text for text, _ in note), PASSAGE) + 2 for note in part.notes)
-        for card in part.cards:
-            texts = ["".join(text for text, _ in item.said) for item in card.items]
-            texts += [title for item in card.items for _, title in item.found]
-            height += (sum(_height(one, TURN) for one in texts) + LABEL * (2 + len(card.items))) / 2
+        height += sum(_height("".join(text for text, _ in note.said), PASSAGE) + 2 for note in part.notes)
+        cards = [sum(_item_height(item) for item in card.items) + HEAD for card in part.cards]
+        pairs = [cards[at : at + 2] for at in range(0, len(cards), 2)]
+        height += cards[0] / 2 if len(cards) == 1 else sum(map(max, pairs))
     return height <= HEIGHT * (MOST_PAGES - 1.5)
+
+
+def _item_height(item: Item) -> float:
+    """The estimated height of an action in a column of the record, in millimetres."""
+    text = "".join(text for text, _ in item.said) or "; ".join(title for _, title in item.found)
+    return _height(f"{item.label}: {text}", TURN) + LABEL
 
 
 def around_quotes(text: str, follows: bool, precedes: bool) -> tuple[str, str, str]:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from moot.core.words import count_with_noun
 from moot.nodes._runtime.turns import Citation, Said, Score
 from moot.nodes._steps.score import METRICS
+from moot.nodes._texts.verdict import WARRANT_WORDS
 from moot.retrievers._evidence import clean
-from moot.transcript.line import Line, Section, list_of
+from moot.transcript.language import listed, t
+from moot.transcript.line import Line, Section
 from moot.transcript.report.codes import CODES, words_for
-from moot.transcript.report.head import Chip, chip_of, said_chip
+from moot.transcript.report.head import Chip, in_reader_words, said_chip
 from moot.transcript.report.names import Names
+from moot.transcript.report.sentences import translated
 from moot.transcript.report.sources import Sources, plain, title_of
+from moot.transcript.words import vote_words
 
+ROUND_END = re.compile(r"Round \d+: |The consensus is not stable|The debate stops: |The rounds are used up")
+"""The beginning of a line on the end of a round."""
 MOST_ROWS = 8
 """Maximum number of agents with their own rows in the timeline. If there are more, each answer has a row instead."""
 
@@ -52,10 +57,12 @@ class Row:
 class Timeline:
     """The answers by round.
 
-    ``why`` has a text for each column: why the debate continued or ended. The text for the decision is empty.
+    ``why`` has a text for each column: why the debate continued or ended. The text for the decision is empty. The first
+    columns are those of ``rounds``.
     """
 
     columns: list[str]
+    rounds: list[int]
     rows: list[Row]
     why: list[str]
 
@@ -82,14 +89,25 @@ class Card:
     items: list[Item] = field(default_factory=list)
 
 
+class Note(NamedTuple):
+    """A remark of moot on a round, with the language of its text."""
+
+    language: str
+    said: TextParts
+
+
 @dataclass
 class Part:
-    """A round, or another part of a debate: its heading, a one-line summary, its cards, and moot's remarks on it."""
+    """A round, or another part of a debate: its heading, a one-line summary, its cards, and moot's remarks on it.
+
+    ``round`` is the number of the round; 0 for other parts.
+    """
 
     heading: str
+    round: int
     summary_line: str
     cards: list[Card]
-    notes: list[TextParts]
+    notes: list[Note]
 
 
 # --- who answered what ------------------------------------------------------------------------------------------------
@@ -112,7 +130,7 @@ def timeline(document: Mapping[str, Any], sections: Iterable[Section], names: Na
     rounds = sorted({turn["round"] for turn, _ in answers})
     if len(answers) + len(decisions) < 2:
         return None
-    columns = [f"Round {number}" for number in rounds] if len(rounds) > 1 else ["Answer"] * bool(rounds)
+    columns = [t("Round {number}", number=n) for n in rounds] if len(rounds) > 1 else [t("Answer")] * bool(rounds)
     speakers = list(dict.fromkeys(turn["agent"] for turn, _ in answers))
     many = len(speakers) > MOST_ROWS or len({turn.get("number") for turn, _ in answers}) > 1
     rows = _answer_rows(document, answers, rounds) if many else []
@@ -122,14 +140,14 @@ def timeline(document: Mapping[str, Any], sections: Iterable[Section], names: Na
         notes = {number: missing.get((agent, number), "") for number in rounds}
         rows.append(Row(names(agent), names.speaker_facts(agent), _cells(document, given, notes)))
     if decisions:
-        columns.append("Decision")
+        columns.append(t("Decision"))
         for row in rows:
             row.cells.append(Cell())
         for turn, one in decisions:
             decided = Cell([said_chip(document, one)], note=words_for("outcome", one.outcome))
             rows.append(Row(names(turn["agent"]), "", [*(Cell() for _ in rounds), decided]))
     why = [_why_next(document, number, names, last=number == rounds[-1]) for number in rounds]
-    return Timeline(columns, rows, [*why, *[""] * (len(columns) - len(why))])
+    return Timeline(columns, rounds, rows, [*why, *[""] * (len(columns) - len(why))])
 
 
 def _cells(document: Mapping[str, Any], given: Mapping[int, Said], notes: Mapping[int, str]) -> list[Cell]:
@@ -137,10 +155,12 @@ def _cells(document: Mapping[str, Any], given: Mapping[int, Said], notes: Mappin
     cells, previous = [], None
     for number, note in notes.items():
         if (said := given.get(number)) is None:
-            cells.append(Cell(note="did not speak"))
+            cells.append(Cell(note=t("did not speak")))
             continue
         chip = said_chip(document, said)
-        was = f"was {previous.word}" if previous and previous.kind != "non" and previous.word != chip.word else ""
+        was = ""
+        if previous and previous.kind != "non" and previous.word != chip.word:
+            was = t("was {answer}", answer=previous.word)
         cells.append(Cell([chip], was, words_for("outcome", said.outcome) or note))
         previous = chip
     return cells
@@ -157,10 +177,10 @@ def _answer_rows(document: Mapping[str, Any], answers: Answers, rounds: list[int
         counts[turn["round"]] = counts.get(turn["round"], 0) + 1
     return [
         Row(
-            f"“{word}”" if chips[word].kind == "text" else word,
+            t("“{answer}”", answer=word) if chips[word].kind == "text" else word,
             "",
             [
-                Cell([chips[word]] if counts.get(number) else [], note=count_with_noun(counts.get(number, 0), "answer"))
+                Cell([chips[word]] * bool(counts.get(number)), note=t("{count} answers", count=counts.get(number, 0)))
                 for number in rounds
             ],
         )
@@ -170,7 +190,9 @@ def _answer_rows(document: Mapping[str, Any], answers: Answers, rounds: list[int
 
 def _unsupported_note(scores: Iterable[Score]) -> str:
     holds = [one for score in scores for one in score.statements]
-    return f"{holds.count(False)} of {len(holds)} statements not in its passages" if False in holds else ""
+    if False not in holds:
+        return ""
+    return t("{part} of {whole} statements not in its passages", part=holds.count(False), whole=len(holds))
 
 
 def _why_next(document: Mapping[str, Any], number: int, names: Names, *, last: bool) -> str:
@@ -180,9 +202,9 @@ def _why_next(document: Mapping[str, Any], number: int, names: Names, *, last: b
     reasons = [words_for("round", reason)] if reason and reason not in CODES["stop"] else []
     if reason == "unstable" and record:
         low = _low_scores(document, record, names)
-        reasons = [f"The answers agreed, but did not pass the checks{': ' if low else ''}{'; '.join(low)}"]
+        reasons = [": ".join(filter(None, (t("The answers agreed, but did not pass the checks"), "; ".join(low))))]
     if last and document["stop_reason"]:
-        ended = f"It ended, as {words_for('stop', document['stop_reason'])}"
+        ended = t("It ended: {reason}", reason=words_for("stop", document["stop_reason"]))
         same = reason in ("stable", "agreed", "single_pass", "preferred") or document["stop_reason"] == "single_pass"
         reasons = [ended] if same else [*reasons, ended]
     return ". ".join(reasons)
@@ -195,8 +217,9 @@ def _low_scores(document: Mapping[str, Any], record: Mapping[str, Any], names: N
         for metric in METRICS:
             least, value = document["settings"].get(f"{metric}_threshold"), scores.get(metric)
             if metric in scores and least is not None and (value is None or value < least):
-                score = "not known" if value is None else f"{value:.2f}"
-                found.append(f"{names(agent)}, {words_for('score', metric).lower()} {score} (needed {least:.2f})")
+                score = t("not known") if value is None else f"{value:.2f}"
+                needed = t("needed {least}", least=f"{least:.2f}")
+                found.append(f"{names(agent)}, {words_for('score', metric)}: {score} ({needed})")
     return found
 
 
@@ -204,24 +227,45 @@ def _low_scores(document: Mapping[str, Any], record: Mapping[str, Any], names: N
 
 
 def parts(document: Mapping[str, Any], sections: Iterable[Section], sources: Sources, names: Names) -> list[Part]:
-    """The texts of a debate, in parts, with words in place of codes. Lines with the tone ``aside`` are left out."""
+    """The texts of a debate, in parts, with words in place of codes.
+
+    Lines with the tone ``aside`` are left out, and those on votes and on what followed, which the timeline has.
+    """
+    votes = tuple(f": {clean(vote_words(one['votes']))}." for one in document["round_log"] if one.get("votes"))
     found = []
     for number, section in enumerate(sections):
-        shown_lines = [one for one in section.lines if one.tone != "aside"]
+        shown_lines = [one for one in section.lines if one.tone != "aside" and not (votes and _ends_round(one, votes))]
         if not shown_lines:
             continue
-        cards, notes, added = list[Card](), list[TextParts](), set[tuple[int | None, str]]()
+        cards, notes, added = list[Card](), list[Note](), set[tuple[int | None, str]]()
         for one in shown_lines:
             if not one.who and one.turn is None:
-                notes.append(sources.numbered(_without_codes(one.text, document, names)))
+                told, language = in_reader_words(document, one.text, names)
+                notes.append(Note(language, sources.numbered(told)))
                 continue
             who = names(one.who) if one.who else cards[-1].who if cards else ""
             if not cards or cards[-1].who != who:
                 cards.append(Card(who))
             _add_line(document, one, cards[-1], added, sources, names)
-        heading = section.heading if number else "Before the answers" if document["rounds"] else "What was said"
-        found.append(Part(heading, _answers_line(cards), [card for card in cards if card.chips or card.items], notes))
+        heading = _heading(section.heading)
+        if not number:
+            heading = t("Before the answers") if document["rounds"] else t("What was said")
+        in_round = re.fullmatch(r"Round (\d+)", section.heading)
+        shown_cards = [card for card in cards if card.chips or card.items]
+        found.append(Part(heading, int(in_round[1]) if in_round else 0, _answers_line(cards), shown_cards, notes))
     return found
+
+
+def _ends_round(line: Line, votes: tuple[str, ...]) -> bool:
+    """Whether moot's own line tells the votes of a round, why another one follows, or why the debate stops."""
+    is_own = line.turn is None and not line.who
+    return is_own and (line.text.endswith(votes) or ROUND_END.match(line.text) is not None)
+
+
+def _heading(heading: str) -> str:
+    """A section's heading in the current language; one that is not known as it is."""
+    number = re.search(r"\d+", heading)
+    return t(heading.replace(number[0], "{number}", 1), number=number[0]) if number else t(heading)
 
 
 def _answers_line(cards: Iterable[Card]) -> str:
@@ -232,19 +276,8 @@ def _answers_line(cards: Iterable[Card]) -> str:
             given.setdefault(chip.word, {})[card.who] = None
     if len(given) == 1:
         [(word, who)] = given.items()
-        return f"{'both' if len(who) == 2 else 'all' if len(who) > 2 else next(iter(who))}: {word}"
-    return "; ".join(f"{list_of(who) if len(who) <= 4 else len(who)}: {word}" for word, who in given.items())
-
-
-def _without_codes(text: str, document: Mapping[str, Any], names: Names) -> str:
-    """A sentence that moot wrote, with words for readers in place of labels, codes and agents' names."""
-    for label in (document["task"] or {}).get("labels") or []:
-        chip = chip_of(document, label)
-        if chip.kind != "text":
-            text = re.sub(rf"(?<![\w-]){re.escape(label)}(?![\w-])", f"“{chip.word}”", text)
-    for code, words in CODES["stop"].items():
-        text = text.replace(f"The debate stops: {code}.", f"The debate ended: {words}.")
-    return names.with_names(text)
+        return f"{t('both') if len(who) == 2 else t('all') if len(who) > 2 else next(iter(who))}: {word}"
+    return "; ".join(f"{listed(who) if len(who) <= 4 else len(who)}: {word}" for word, who in given.items())
 
 
 def _add_line(
@@ -263,9 +296,12 @@ def _add_line(
     elif said.piece:
         if (one.turn, said.part) not in added:
             added.add((one.turn, said.part))
-            known = [id for id in document["turns"][one.turn]["evidence_ids"] if id in sources.pieces]
-            found = [(sources.numbers[id], title_of(sources.pieces[id])) for id in known]
-            card.items.append(Item("Found", found=found))
+            turn = document["turns"][one.turn]
+            quoted = turn.get("quoted_by") or {}
+            shown = [id for id in turn["evidence_ids"] if id in sources.pieces]
+            ids = [id for id in shown if (id in quoted) == (said.part == "passages")]
+            found = [(sources.numbers[id], title_of(sources.pieces[id])) for id in ids]
+            card.items.append(Item(words_for("does", said.verb.partition(" ")[0]), found=found))
     elif said.scores:
         card.items += map(_score_item, said.scores)
     elif said.kind in ("answer", "decision", "verdict"):
@@ -274,6 +310,8 @@ def _add_line(
         text = one.text
         if said.outcome:
             text = ": ".join(filter(None, (said.text, words_for("outcome", said.outcome))))
+        what, separator, why = text.partition(" - ")
+        text = f"{translated(what) or what}{separator}{translated(why) or why}"
         card.items.append(Item(_action_label(said.verb), sources.numbered(text), bad=one.tone == "warning"))
     if said and not said.piece:
         card.items += _citation_items(said.citations, sources)
@@ -291,14 +329,14 @@ def _action_label(what: str) -> str:
 def _add_answer(document: Mapping[str, Any], said: Said, card: Card, sources: Sources) -> None:
     """Adds an answer or a verdict to its speaker's card, as a chip and as an item with its reason."""
     verb, _, number = said.verb.partition(" ")
-    label = f"Answer {number}" if number.isdecimal() else words_for("does", verb)
+    label = t("Answer {number}", number=number) if number.isdecimal() else words_for("does", verb)
     if said.answer is None:
-        card.chips.append(Chip("non", "No answer"))
+        card.chips.append(Chip("non", t("No answer")))
         card.items.append(Item(label, [(words_for("outcome", said.outcome), None)], bad=True))
         return
     chip = said_chip(document, said)
     card.chips.append(chip)
-    given = clean(said.reason or "") or "gave no reasons"
+    given = clean(said.reason or "") or t("gave no reasons")
     if number.isdecimal():
         given = f"{chip.word}. {given}"
     card.items.append(Item(label, sources.numbered(given)))
@@ -306,28 +344,32 @@ def _add_answer(document: Mapping[str, Any], said: Said, card: Card, sources: So
 
 def _citation_items(citations: Iterable[Citation], sources: Sources) -> list[Item]:
     """The quotes of a turn, each with its source and the result of its check."""
-    items = []
+    items: list[Item] = []
     for citation in citations:
         number = sources.numbers.get(citation["evidence_id"])
+        quote = t("“{answer}”", answer=plain(citation["quote"]))
         if citation["fabricated"] or number is None:
-            invented = f"“{plain(citation['quote'])}”: names a source that the agent was not shown; not counted"
-            items.append(Item("Quoted", [(invented, None)], bad=True))
+            invented = f"{quote}: {t('names a source that the agent was not shown; not counted')}"
+            items.append(Item(t("Quoted"), [(invented, None)], bad=True))
         elif citation["verified"]:
-            items.append(Item("Quoted", [(f"“{plain(citation['quote'])}”", None), ("", number)]))
+            bears = WARRANT_WORDS.get(citation.get("warrant"))
+            does: TextParts = [(f": {t(bears)}", None)] if bears else []
+            said = [(quote, None), ("", number), *does]
+            items.append(Item(t("Quoted"), said, bad=citation.get("warrant") == "contradicts"))
         else:
-            quoted: TextParts = [(f"“{plain(citation['quote'])}”", None), ("", number)]
-            faulty = [*quoted, (": not in this source in these words", None)]
-            items.append(Item("Quoted", faulty, bad=True))
+            faulty: TextParts = [(quote, None), ("", number), (f": {t('not in this source in these words')}", None)]
+            items.append(Item(t("Quoted"), faulty, bad=True))
     return items
 
 
 def _score_item(score: Score) -> Item:
     """A score of an answer, with its threshold."""
-    needed = f", needed {score.least:.2f}" if score.least is not None else ""
-    value = "not known" if score.value is None else f"{score.value:.2f}"
-    text = f"{words_for('score', score.name)} {value}{needed}"
+    needed = f", {t('needed {least}', least=f'{score.least:.2f}')}" if score.least is not None else ""
+    value = t("not known") if score.value is None else f"{score.value:.2f}"
+    text = f"{words_for('score', score.name)}: {value}{needed}"
     if score.statements:
-        text = f"{sum(score.statements)} of {len(score.statements)} statements are in its passages"
+        whole = len(score.statements)
+        text = t("{part} of {whole} statements are in its passages", part=sum(score.statements), whole=whole)
     return Item(
-        "Checked", [(text, None)], bad=score.least is not None and (score.value is None or score.value < score.least)
+        t("Checked"), [(text, None)], bad=score.least is not None and (score.value is None or score.value < score.least)
     )

@@ -6,42 +6,51 @@ This module combines the parts; the templates are in ``transcript/look``.
 from __future__ import annotations
 
 import html
-import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import lru_cache
-from importlib.resources import files
+from datetime import datetime
 from typing import Any
 
-from moot.core.words import count_with_noun
+from moot.nodes._texts.plans import asked_in_vain, queries_of
 from moot.nodes._texts.verdict import caveats
 from moot.retrievers._evidence import GIVEN, clean
+from moot.retrievers._normalise import WEB_SEARCHES
+from moot.retrievers._pages import is_found_page
 from moot.transcript.document import checked_parts, round_sections
-from moot.transcript.line import list_of
+from moot.transcript.language import (
+    current_language,
+    day_in_words,
+    direction,
+    language_of_claim,
+    listed,
+    speaking,
+    t,
+    time_in_words,
+)
 from moot.transcript.report import head
-from moot.transcript.report.codes import NOT_SEARCHED, in_words, replaced_source_words, source_words, words_for
+from moot.transcript.report.codes import NOT_SEARCHED, replaced_source_words, source_words, words_for
 from moot.transcript.report.method import command, not_in_command, run_facts
 from moot.transcript.report.names import Names
-from moot.transcript.report.paper import around_quotes, fill_first_page, record_fits
-from moot.transcript.report.record import parts, timeline
+from moot.transcript.report.paper import MOST_QUOTES, fill_first_page, record_fits
+from moot.transcript.report.passages import near_quotes, passage_link
+from moot.transcript.report.record import Note, parts, timeline
+from moot.transcript.report.reviewed import Review, in_report
 from moot.transcript.report.sources import (
+    SourceQuote,
     Sources,
     link_host,
     marks_of,
     plain,
     quoted_parts,
     shown_parts,
+    sources_of,
     title_of,
     web_address,
 )
-
-__all__ = ["escaped", "icons", "report", "styles"]
+from moot.transcript.templates import templates
 
 Document = Mapping[str, Any]
-MARKUP = re.compile(r"[\\`*_{}\[\]#|~$^]|^[-+=:]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
-"""Characters that Markdown would interpret."""
 REPLACED_SOURCES = ("stand_in", "retrieval_failed")
 """Kinds of warnings that a report shows under "Replaced or failed"."""
 SHORTENED = ("evidence_cut", "prompt_shortened", "exhibits_left_out", "evidence_not_compared", "source_not_summarised")
@@ -57,6 +66,8 @@ SHOWN_ELSEWHERE = (
     "single_origin",
 )
 """Kinds of warnings that are left out of "Other notes", because other parts of a report show them."""
+MOST_ASKED = 6
+"""Maximum number of queries that stand beside a verdict that the evidence is not enough; the record has all."""
 LONGEST_TITLE = 120
 """Maximum number of characters of a page's title, and of a search query for past debates."""
 
@@ -70,107 +81,188 @@ class Fact:
     bad: bool = False
 
 
-def report(document: Document, kind: str) -> str:
+def report(document: Document, kind: str, language: str | None = None, review: Review | None = None) -> str:
     """A debate's report.
 
     Args:
         document: the result document; the debate may have failed or been interrupted. If the document has a key
             ``reader_summary``, the report contains the summary's sentences and stances.
-        kind: ``html``, ``md``, or ``part``: only the body of the HTML, for a page that contains `styles` and `icons`.
+        kind: ``html``, ``md``, or ``part``: only the body of the HTML, for a page with `styles` and ``icons.html``.
+        language: a key of `LANGUAGES`; None for the claim's language, or the current one if the claim's is not certain
+            or there are no texts in it.
+        review: what editors decided about the check; None if nobody has reviewed it.
 
     Raises:
-        UserError: this version does not know the debate's graph or settings, the document's parts are inconsistent, or
-            the file of prices cannot be read or is invalid.
+        UserError: this version does not know the debate's graph or settings, the document's parts are inconsistent,
+            there are no texts in the language, or the file of prices cannot be read or is invalid.
     """
-    with checked_parts():
-        values = _template_values(document)
+    with checked_parts(), speaking(language or language_of_claim(document["claim"])):
+        values = _template_values(document, review or Review())
         name = "debate.html" if kind == "part" else f"report.{kind}"
-        page: str = _templates().get_template(name).render(values)
+        page: str = templates().get_template(name).render(values)
     return page
 
 
-def icons() -> str:
-    """The icons that reports refer to. A page contains them once."""
-    return files("moot.transcript").joinpath("look/icons.html").read_text(encoding="utf-8")
-
-
-def _template_values(document: Document) -> dict[str, Any]:
+def _template_values(document: Document, review: Review) -> dict[str, Any]:
     names, summary = Names(document), document.get("reader_summary")
-    mentioned = [c["evidence_id"] for one in (summary or {}).get("sentences", []) for c in one["citations"]]
-    sources = Sources(document, mentioned)
-    began = datetime.fromisoformat(document["started_at"]).astimezone(UTC)
-    groups = (
-        head.groups_by_stance(summary, sources, names) if summary else head.groups_by_answer(document, sources, names)
-    )
+    sources = sources_of(document)
+    day, time = time_in_words(datetime.fromisoformat(document["started_at"]))
+    groups, context = head.groups_by_answer(document, sources), head.Group("")
+    if summary:
+        groups, context = head.groups_by_stance(summary, sources)
+    context.on_paper = min(MOST_QUOTES, len(context.quotes))
     beside, below = head.sides_of(groups)
     said_none, dissent = head.dissent(document, names)
     sections = round_sections(document) if document["task"] else []
     record_parts = parts(document, sections, sources, names)
     claim, verdict, warned = (
-        plain(document["claim"] or "(no claim)"),
+        plain(document["claim"] or t("(no claim)")),
         head.verdict_of(document, names),
-        head.verdict_warnings(document),
+        head.verdict_warnings(document, names),
     )
     sentences = _sentences(summary, sources) if summary else []
     reasons = head.reasons(document, names)
-    why = [" ".join(text for text, _ in sentences)] if sentences else [f"{text} {who}" for who, text in reasons[:3]]
-    fill_first_page(claim, verdict, warned, why, beside, below)
+    asked = _asked(document) if verdict.kind == "nee" else []
+    why = [" ".join(text for text, _ in sentences)] if sentences else [f"{text} {who}" for who, text in reasons[:1]]
+    reviewed = in_report(review, document, sources)
+    if reviewed.is_decided:
+        why = ["".join(text for text, _ in paragraph) for paragraph in reviewed.summary]
+        fill_first_page(f"{reviewed.title} {claim}", verdict, reviewed.notes, [*why, *asked], beside, below)
+    else:
+        fill_first_page(claim, verdict, [*warned, *reviewed.notes], [*why, *asked], beside, below)
     answers = timeline(document, sections, names)
     quoted = [_source(sources, id, document) for id in sources.quoted]
     passages = ["".join(text for text, _ in one["parts"]) for one in quoted]
     return {
+        "lang": current_language(),
+        "direction": direction(),
         "document": document,
         "claim": claim,
-        "title": plain(document["claim"] or "A debate")[:LONGEST_TITLE],
+        "title": (reviewed.title or plain(document["claim"] or t("A debate")))[:LONGEST_TITLE],
+        "reviewed": reviewed,
+        "machine": head.verdict_chip(document),
         "is_claim": not document["task"] or document["task"]["subject"] == "claim",
-        "kicker": _title_line(document, names),
-        "date": f"{began.day} {began:%B %Y}",
-        "time": f"{began:%H:%M} UTC",
+        "kicker": _title_line(document),
+        "made_at": t("{date}, {time}", date=day, time=time),
         "said_by": _claim_origin(document),
+        "appeared": _appearance(document),
         "verdict": verdict,
         "warned": warned,
         "summary": summary,
         "sentences": sentences,
         "left_out": _omitted_sentences(summary) if summary and sentences else "",
         "reasons": [(who, sources.numbered(plain(text))) for who, text in reasons],
+        "asked": asked,
         "glance": _key_facts(document, sources),
         "beside": beside,
         "below": below,
+        "place": lambda quote: _place(quote, sources, names),
+        "assessed": any(quote.warrants for quote in sources.quotes),
         "sources": quoted,
+        "context": context,
+        "unknown": _not_found(document, summary),
         "others": [_source(sources, id, document) for id in sources.unquoted],
         "said_none": said_none,
         "dissent": dissent,
-        "searched": _searched(document, sources, names, summary),
+        "searched": _searched(document, sources, names),
         "checked": _citation_check(sources),
         "faulty": [(one, names(one.who)) for one in sources.faulty],
         "timeline": answers,
         "parts": record_parts,
-        "brief": not record_fits(passages, len(sources.unquoted), len(answers.rows) if answers else 0, record_parts),
-        "went_wrong": _other_warnings(document, names, sources),
+        "brief": not record_fits(passages, len(answers.rows) if answers else 0, record_parts),
+        "went_wrong": (wrong := _other_warnings(document, names, sources)),
+        "is_mixed": any(note.language != current_language() for _, note, _ in wrong),
         "made": run_facts(document),
         "command": command(document) if document["task"] else "",
         "not_in_command": not_in_command(document),
     }
 
 
-def _title_line(document: Document, names: Names) -> str:
+def _title_line(document: Document) -> str:
     """What was made and by whom, such as "Claim check by two language models"."""
-    what = "Answer" if document["task"] and document["task"]["subject"] == "question" else "Claim check"
+    is_question = document["task"] and document["task"]["subject"] == "question"
+    what = t("Answer") if is_question else t("Claim check")
+    speakers = {turn["agent"] for turn in document["turns"] if turn["step"] in ("respond", "argue")}
     if document["graph"] == "proclaim":
-        return f"{what} by a trial among language models"
-    speakers = {turn["agent"] for turn in document["turns"] if turn["step"] == "respond"}
-    many = {2: "two"}.get(len(speakers), str(len(speakers)))
-    return f"{what} by {many} language models" if len(speakers) > 1 else f"{what} by a language model"
+        by = t("by a trial among language models")
+    elif len(speakers) == 2:
+        by = t("by two language models")
+    else:
+        by = t("by {count} language models", count=len(speakers)) if len(speakers) > 1 else t("by a language model")
+    return f"{what} {by}"
 
 
 def _claim_origin(document: Document) -> str:
-    """Who said the claim and when; empty for a question."""
+    """Who said the claim, and when; empty for a question."""
     task = document["task"] or {}
     if task.get("subject") == "question":
         return ""
-    return (
-        f"Said by: {plain(task.get('speaker') or 'not given')} · When: {plain(task.get('claim_date') or 'not given')}"
+    who, when = plain(task.get("speaker") or ""), day_in_words(plain(task.get("claim_date") or ""))
+    if who and when:
+        return t("Said by {name} ({date}).", name=who, date=when)
+    if who:
+        return t("Said by {name}, date not given.", name=who)
+    if when:
+        return t("Date of the claim: {date}; by whom is not given.", date=when)
+    return t("By whom and when it was said is not given.")
+
+
+def _appearance(document: Document) -> dict[str, str] | None:
+    """The page on which the claim appeared: its address, its host and its archived copy; None if it is not given."""
+    address = web_address((document["task"] or {}).get("appeared_at"))
+    copies = [web_address(one.get("archived")) for one in document["evidence"] if one.get("url") == address]
+    archived = next(filter(None, copies), "")
+    return {"address": address, "host": link_host(address), "archived": archived} if address else None
+
+
+def _asked(document: Document) -> list[str]:
+    """What was asked of the sources, each with the number of passages that were found; at most `MOST_ASKED`."""
+    found: dict[str, set[str]] = {}
+    for turn in document["turns"]:
+        if turn.get("retrieval") in ("ok", "empty"):
+            for query in queries_of(turn):
+                found.setdefault(plain(query), set()).update(turn["evidence_ids"])
+    said = [t("“{query}” ({count} passages found)", query=query, count=len(ids)) for query, ids in found.items()]
+    left = len(said) - MOST_ASKED
+    return said[:MOST_ASKED] + ([t("{count} more queries, which are in the appendix", count=left)] if left > 0 else [])
+
+
+def _place(quote: SourceQuote, sources: Sources, names: Names) -> dict[str, str]:
+    """Where a quote stands, in words; the link to its passage, which is empty without a web address; and who quoted it.
+
+    Who quoted it stands beside what it does for their answers, and is empty if that was not assessed.
+    """
+    piece = sources.pieces[quote.id]
+    facts = [_publisher(piece)]
+    if piece.get("page") is not None:
+        facts.append(t("page {number}", number=plain(piece["page"])))
+    who = listed(map(names, quote.who))
+    does = t("Quoted by {names}: {words}.", names=who, words=quote.does) if quote.does else ""
+    return {"where": ", ".join(facts), "link": _linked(piece, [(quote.start, quote.end)]), "does": does}
+
+
+def _publisher(piece: Mapping[str, Any]) -> str:
+    return t("given with the claim") if piece["source"] == GIVEN else plain(piece.get("publisher") or piece["source"])
+
+
+def _linked(piece: Mapping[str, Any], spans: Iterable[tuple[int, int]]) -> str:
+    """A link to passages of a page that was read, or to the page; empty without a web address."""
+    address = web_address(piece.get("url"))
+    return passage_link(address, piece["text"], spans) if address and piece.get("fetched") else address
+
+
+def _not_found(document: Document, summary: Mapping[str, Any] | None) -> list[str]:
+    """What is not known: what a summary says is missing, what was asked in vain, and the queries that found nothing."""
+    empty = [t("The searches went on while the claim was open, but nothing that was found settles it.")] * bool(
+        asked_in_vain(document)
     )
+    empty += [
+        t("“{query}” found nothing.", query=plain(query))
+        for turn in document["turns"]
+        if turn.get("retrieval") in ("ok", "empty") and not turn["evidence_ids"]
+        for query in queries_of(turn)
+    ]
+    return list(dict.fromkeys([*(plain(one) for one in (summary or {}).get("not_found", [])), *empty]))
 
 
 def _sentences(summary: Mapping[str, Any], sources: Sources) -> list[tuple[str, list[int]]]:
@@ -185,8 +277,7 @@ def _omitted_sentences(summary: Mapping[str, Any]) -> str:
     """A sentence on how many sentences of the summary are left out; empty if all are shown."""
     if not (count := summary["dropped"]):
         return ""
-    more = "1 more sentence was" if count == 1 else f"{count} more sentences were"
-    return f"{more} left out: each must rest on a checked quote, and at most three are shown."
+    return t("{count} more sentences were left out, as each must rest on a checked quote.", count=count)
 
 
 def _key_facts(document: Document, sources: Sources) -> list[tuple[str, str, bool]]:
@@ -195,15 +286,15 @@ def _key_facts(document: Document, sources: Sources) -> list[tuple[str, str, boo
     facts = []
     if count.get("total"):
         found, total = count["verified"], count["total"]
-        facts.append(("Quotes found", f"{found} of {total}", found < total))
-    facts.append(("Sources quoted", str(len({one.id for one in sources.quotes})), False))
+        facts.append((t("Quotes found"), t("{part} of {whole}", part=found, whole=total), found < total))
+    facts.append((t("Sources quoted"), str(len({one.id for one in sources.quotes})), False))
     kinds = Counter(one["kind"] for one in document["warnings"])
     if any(map(_replaces_web_search, document["corpora"])):
-        facts.append(("The web", "not searched", True))
+        facts.append((t("The web"), t("not searched"), True))
     elif kinds["stand_in"]:
-        facts.append(("A source", "was replaced", True))
+        facts.append((t("A source"), t("was replaced"), True))
     if kinds["retrieval_failed"]:
-        facts.append(("A source", "failed", True))
+        facts.append((t("A source"), t("failed"), True))
     return facts
 
 
@@ -211,26 +302,35 @@ def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
     """The values of a source's entry in the report's list of sources."""
     piece = sources.pieces[id]
     whole = quoted_parts(piece, document)
-    meta = [plain(piece.get("publisher") or piece["source"]) if piece["source"] != GIVEN else "given with the claim"]
-    meta.append(plain(piece["published"]) if piece.get("published") else "date not given")
+    address, found = web_address(piece.get("url")), is_found_page(piece)
+    host, publisher = link_host(piece.get("url")) if address else "", _publisher(piece)
+    meta = [publisher if publisher != host else ""]
+    meta.append(day_in_words(plain(piece["published"])) if piece.get("published") else t("date not given"))
     if piece.get("page") is not None:
-        meta.append(f"page {plain(piece['page'])}")
+        meta.append(t("page {number}", number=plain(piece["page"])))
+    if piece.get("note"):
+        meta.append(plain(piece["note"]))
     if piece.get("status"):
         meta.append(plain(piece["status"]))
     if piece.get("fetched"):
-        meta.append(f"read {format_time(piece['fetched'])}")
+        meta.append(t("read {time}", time=format_time(piece["fetched"])))
     meta += [mark for mark in marks_of(piece) if mark not in meta]
-    address = web_address(piece.get("url"))
+    shown = shown_parts(piece, whole)
+    linked = _linked(piece, [(one.start, one.end) for one in sources.quotes if one.id == id])
     return {
         "number": sources.numbers[id],
         "title": title_of(piece),
         "meta": [one for one in meta if one],
-        "address": address,
-        "host": link_host(piece.get("url")) if address else "",
+        "address": linked,
+        "printed": address,
+        "host": host,
         "no_link": plain(piece["url"])[:200] if piece.get("url") and not address else "",
-        "parts": [(clean_part(text), quoted) for text, quoted in shown_parts(piece, whole)],
-        "whole": [(clean_part(text), quoted) for text, quoted in whole] if piece.get("shown") else [],
+        "parts": [(clean_part(text), quoted) for text, quoted in (near_quotes(whole) if found else shown)],
+        "whole": [(clean_part(text), quoted) for text, quoted in whole] if piece.get("shown") and not found else [],
+        "kept": found,
+        "archived": web_address(piece.get("archived")),
         "length": len(piece["text"]),
+        "notice": web_address(piece.get("retracted")),
         "weight": piece.get("weight"),
         "sha256": plain(piece.get("sha256") or ""),
     }
@@ -239,10 +339,11 @@ def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
 def format_time(text: str) -> str:
     """A time in ISO form in words, in UTC; any other text as `plain` shows it."""
     try:
-        at = datetime.fromisoformat(text).astimezone(UTC)
+        at = datetime.fromisoformat(text)
     except ValueError:
         return plain(text)
-    return f"{at.day} {at:%B %Y, %H:%M} UTC"
+    day, time = time_in_words(at)
+    return t("{date}, {time}", date=day, time=time)
 
 
 def clean_part(text: str) -> str:
@@ -260,22 +361,15 @@ def clean_part(text: str) -> str:
 # --- what was searched, and what went wrong ---------------------------------------------------------------------------
 
 
-def _searched(document: Document, sources: Sources, names: Names, summary: Mapping[str, Any] | None) -> list[Fact]:
-    """What was searched, what was not found, and what was replaced, failed, was shortened or went wrong."""
-    facts = [Fact("Searched", _searched_sources(document, sources))]
-    empty = [
-        f"“{plain(turn['query'])}” found nothing ({names(turn['agent'])})."
-        for turn in document["turns"]
-        if turn.get("query") and turn.get("retrieval") in ("ok", "empty") and not turn["evidence_ids"]
-    ]
-    has_failed = any(turn.get("retrieval") == "failed" for turn in document["turns"])
-    missing = [plain(one) for one in (summary or {}).get("not_found", [])]
-    if found := list(dict.fromkeys([*missing, *empty])):
-        facts.append(Fact("Not found", found))
-    elif not summary and document["corpora"] and not has_failed:
-        facts.append(Fact("Not found", ["Each search found something. No check for missing evidence was made."]))
+def _searched(document: Document, sources: Sources, names: Names) -> list[Fact]:
+    """What was searched, and what was replaced, failed, was shortened or went wrong."""
+    facts = [Fact(t("Searched"), _searched_sources(document, sources))]
     instead = dict.fromkeys(
-        f"{names(one['agent'])} was meant to search the web; {source_words(one['retriever'])} was searched instead."
+        t(
+            "{name} was meant to search the web; {source} was searched instead.",
+            name=names(one["agent"]),
+            source=source_words(one["retriever"]),
+        )
         for one in document["corpora"]
         if _replaces_web_search(one)
     )
@@ -283,122 +377,87 @@ def _searched(document: Document, sources: Sources, names: Names, summary: Mappi
     replacements = [
         replaced_source_words(plain(one["detail"])) for one in document["warnings"] if one["kind"] == "stand_in"
     ]
-    failed += [sentence for lead, sentence in replacements if not instead or lead != NOT_SEARCHED]
+    failed += [sentence for lead, sentence in replacements if not instead or lead != t(NOT_SEARCHED)]
     if replaced := [*instead, *dict.fromkeys(map(names.with_names, map(plain, failed)))]:
-        facts.append(Fact("Replaced or failed", replaced, bad=True))
+        facts.append(Fact(t("Replaced or failed"), replaced, bad=True))
     cut = sum("shown" in piece or bool(piece.get("truncated")) for piece in document["evidence"])
-    short = [f"{cut} of {count_with_noun(len(sources.pieces), 'passage')} {_was(cut)} shown in part."] if cut else []
+    whole = len(sources.pieces)
+    short = [t("{part} of {count} passages were shown in part.", part=cut, count=whole)] if cut else []
     kinds = Counter(one["kind"] for one in document["warnings"] if one["kind"] in SHORTENED)
     short += [words_for("warning", kind) for kind in kinds if kind not in ("evidence_cut",)]
     if short:
-        facts.append(Fact("Shortened", short))
+        facts.append(Fact(t("Shortened"), short))
     other = Counter(
         one["kind"]
         for one in document["warnings"]
         if one["kind"] not in (*REPLACED_SOURCES, *SHORTENED, *SHOWN_ELSEWHERE)
     )
     if other:
-        sentences = [
-            words_for("warning", kind) + (f" ({count} times)" if count > 1 else "") for kind, count in other.items()
-        ]
-        facts.append(Fact("Other notes", sentences, bad=True))
+        sentences = [_times(words_for("warning", kind), count) for kind, count in other.items()]
+        facts.append(Fact(t("Other notes"), sentences, bad=True))
     return facts
+
+
+def _times(words: str, count: int) -> str:
+    """A text that is said a number of times."""
+    return words if count == 1 else t("{text} ({count} times)", text=words, count=count)
 
 
 def _replaces_web_search(reading: Mapping[str, Any]) -> bool:
     """Whether a web search was requested, but another source was read, for example because no key was set."""
-    return reading["requested"] == "web" and reading["retriever"] not in ("tavily", "serper")
+    return reading["requested"] == "web" and reading["retriever"] not in WEB_SEARCHES
 
 
 def _searched_sources(document: Document, sources: Sources) -> list[str]:
     """Sentences on the searched sources, the given texts, and the numbers of passages found and quoted."""
     read = {source_words(one["retriever"]): one.get("passages") for one in document["corpora"]}
     if not read and not sources.pieces:
-        unfinished = document["status"] != "done"
-        return [
-            "Nothing before the debate ended."
-            if unfinished
-            else "Nothing: this method answers from what the model knows."
-        ]
-    where = [name + (f" ({passages:,} passages)" if passages is not None else "") for name, passages in read.items()]
+        if document["status"] != "done":
+            return [t("Nothing before the debate ended.")]
+        return [t("Nothing: this method answers from what the model knows.")]
+    where = [
+        name if count is None else f"{name} ({t('{count} passages', count=count)})" for name, count in read.items()
+    ]
     searches = sum("retrieval" in turn for turn in document["turns"])
     given = sum(GIVEN in (r["retriever"] for r in piece["retrievals"]) for piece in sources.pieces.values())
-    listed = list_of(where)
-    times = f"{searches:,} search{'' if searches == 1 else 'es'}"
-    sentences = [f"{listed[:1].upper()}{listed[1:]}, in {times}."] if where else []
-    sentences += [f"{count_with_noun(given, 'text')} {_was(given)} given with the claim."] if given else []
-    return [
-        *sentences,
-        f"{count_with_noun(len(sources.pieces), 'passage')} {_was(len(sources.pieces))} found; "
-        f"{len(sources.quoted) or 'none'} {_was(len(sources.quoted))} quoted.",
-    ]
-
-
-def _was(count: int) -> str:
-    return "was" if count == 1 else "were"
+    said = t("{sources}, in {count} searches.", sources=listed(where), count=searches)
+    sentences = [f"{said[:1].upper()}{said[1:]}"] if where else []
+    sentences += [t("{count} texts were given with the claim.", count=given)] if given else []
+    found, quoted = len(sources.pieces), len(sources.quoted)
+    return [*sentences, t("{count} passages were found, and {quoted} of them quoted.", count=found, quoted=quoted)]
 
 
 def _citation_check(sources: Sources) -> str:
     """How many quotes were found in their sources, differ in typography, are not in their sources, or are invented."""
     cited = [c for turn in sources.document["turns"] for c in turn.get("citations") or []]
     if not cited:
-        return "Nobody quoted anything."
+        return t("Nobody quoted anything.")
     found = [c for c in cited if c["verified"]]
     invented = sum(c["fabricated"] for c in cited)
     missing = len(cited) - len(found) - invented
-    differ = sum(map(sources.differs_in_typography, found))
-    text = f"{count_with_noun(len(cited), 'quote')} checked: {len(found)} found in "
-    text += f"{'its' if len(found) == 1 else 'their'} source"
-    text += f", {differ} of them in other typography (quotation marks, dashes, spaces)." if differ else "."
-    text += f" {missing} {'is' if missing == 1 else 'are'} not in the source in these words." if missing else ""
-    if not invented:
-        return f"{text} None was invented."
-    if invented == 1:
-        return f"{text} 1 was invented: it names a source that the agent was not shown."
-    return f"{text} {invented} were invented: they name sources that the agents were not shown."
+    said = [t("{count} quotes were checked, and {found} found in their source.", count=len(cited), found=len(found))]
+    if differ := sum(map(sources.differs_in_typography, found)):
+        said.append(t("{count} differ in typography alone (quotation marks, dashes, spaces).", count=differ))
+    if missing:
+        said.append(t("{count} are not in the source in these words.", count=missing))
+    if invented:
+        said.append(t("{count} were invented: they name sources that the agents were not shown.", count=invented))
+    else:
+        said.append(t("None was invented."))
+    return " ".join(said)
 
 
-def _other_warnings(document: Document, names: Names, sources: Sources) -> list[tuple[str, Any, int]]:
+def _other_warnings(document: Document, names: Names, sources: Sources) -> list[tuple[str, Note, int]]:
     """The warnings that are not shown with the verdict, and all warnings on replaced or failed sources.
 
     Each warning has its words, its details and its count.
     """
-    beside = [(one["kind"], one["detail"]) for one in caveats(document) if one["kind"] not in REPLACED_SOURCES]
+    said_above = [one for one in caveats(document) if head.caveat_sentence(document, one, names)]
+    beside = [(one["kind"], one["detail"]) for one in said_above if one["kind"] not in REPLACED_SOURCES]
     warned = [(one["kind"], one["detail"]) for one in document["warnings"]]
     found = Counter(one for one in warned if one not in beside)
+    told = {detail: head.in_reader_words(document, plain(detail), names) for _, detail in found}
     return [
-        (words_for("warning", kind), sources.numbered(names.with_names(plain(in_words(detail)))), count)
+        (words_for("warning", kind), Note(told[detail][1], sources.numbered(told[detail][0])), count)
         for (kind, detail), count in found.items()
     ]
-
-
-# --- templates --------------------------------------------------------------------------------------------------------
-
-
-def escaped(text: object) -> str:
-    """A text that Markdown shows unchanged, in one line."""
-    line = " ".join(clean(str(text)).split())
-    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return MARKUP.sub(r"\\\g<0>", line)
-
-
-def styles() -> str:
-    """The style sheet of a report."""
-    look = files("moot.transcript").joinpath("look")
-    return "\n".join(look.joinpath(name).read_text(encoding="utf-8") for name in ("tokens.css", "report.css"))
-
-
-@lru_cache(maxsize=1)
-def _templates() -> Any:
-    from jinja2 import Environment, PackageLoader
-
-    environment = Environment(
-        loader=PackageLoader("moot.transcript", "look"),
-        autoescape=lambda name: name is not None and name.endswith(".html"),
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["md"] = escaped
-    environment.filters["around_quotes"] = around_quotes
-    environment.globals["style"] = styles()
-    return environment

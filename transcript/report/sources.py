@@ -10,11 +10,13 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote as encoded
 
+from moot.core.errors import UserError
 from moot.nodes._records.entries import PERSON
-from moot.nodes._texts.verdict import verdict_citations
+from moot.nodes._texts.verdict import WARRANT_WORDS, WARRANTS, verdict_citations
 from moot.retrievers._archives import host_of, website_of
 from moot.retrievers._evidence import GIVEN, UNTITLED, clean
 from moot.retrievers._excerpts import GAP
+from moot.transcript.language import t
 
 WEB = re.compile(r"https?://\S", re.IGNORECASE)
 
@@ -26,8 +28,8 @@ Parts = list[tuple[str, bool]]
 class SourceQuote:
     """A quote that its source contains.
 
-    ``who`` has the agents who gave the quote, or their sides in a trial. ``turns`` has the turns with the quote.
-    ``differs`` is true if an agent's quote differs in typography from the source.
+    ``differs`` is true if an agent's quote differs in typography from the source. ``given`` has the turns with the
+    quote, each with what it does for the turn's answer; None if that was not assessed.
     """
 
     id: str
@@ -36,8 +38,22 @@ class SourceQuote:
     text: str
     number: int = 0
     differs: bool = False
-    who: dict[str, None] = field(default_factory=dict)
-    turns: list[Mapping[str, Any]] = field(default_factory=list)
+    given: list[tuple[Mapping[str, Any], str | None]] = field(default_factory=list)
+
+    @property
+    def who(self) -> list[str]:
+        """The agents who gave the quote, or their sides in a trial."""
+        return list(dict.fromkeys(turn.get("side") or turn["agent"] for turn, _ in self.given))
+
+    @property
+    def warrants(self) -> list[str]:
+        """What the quote does for the answers that cite it, as far as they were assessed."""
+        return [bears for bears in WARRANTS if bears and any(one == bears for _, one in self.given)]
+
+    @property
+    def does(self) -> str:
+        """`warrants` in words."""
+        return ", ".join(t(WARRANT_WORDS[bears]) for bears in self.warrants)
 
 
 @dataclass(frozen=True)
@@ -75,7 +91,7 @@ class Sources:
     def quotes(self) -> list[SourceQuote]:
         """The quotes that their sources contain, ordered by source.
 
-        A quote inside a longer quote is not listed. Its agents and its turns are added to those of the longer quote.
+        A quote inside a longer quote is not listed. Its turns are added to those of the longer quote.
         """
         found: dict[tuple[str, int, int], SourceQuote] = {}
         for turn in self.document["turns"]:
@@ -86,13 +102,11 @@ class Sources:
                 text = self.pieces[span[0]]["text"][span[1] : span[2]]
                 one = found.setdefault(span, SourceQuote(*span, text, self.numbers[span[0]]))
                 one.differs |= self.differs_in_typography(citation)
-                one.who[turn.get("side") or turn["agent"]] = None
-                one.turns.append(turn)
+                one.given.append((turn, citation.get("warrant")))
         whole: list[SourceQuote] = []
         for one in sorted(found.values(), key=lambda one: (one.number, one.start, -one.end)):
             if whole and whole[-1].id == one.id and one.end <= whole[-1].end:  # part of a longer quote
-                whole[-1].who |= one.who
-                whole[-1].turns += one.turns
+                whole[-1].given += one.given
             else:
                 whole.append(one)
         return whole
@@ -138,7 +152,23 @@ class Sources:
         return re.compile(rf"\[?(?<![\w-])({known})(?![\w-])\]?")
 
 
+def sources_of(document: Mapping[str, Any]) -> Sources:
+    """The sources of a report, with those that the summary mentions first."""
+    summary = document.get("reader_summary") or {}
+    return Sources(document, [c["evidence_id"] for one in summary.get("sentences", []) for c in one["citations"]])
+
+
 # --- one source -------------------------------------------------------------------------------------------------------
+
+
+def passage_named(document: Mapping[str, Any], name: str) -> str:
+    """The id of the piece of evidence that is named by its id or by its number in the report, such as 2 or [2]."""
+    numbers = sources_of(document).numbers
+    found = name if name in numbers else next((id for id, n in numbers.items() if str(n) == name.strip(" []")), None)
+    if found is None:
+        known = f"Its passages are 1 to {len(numbers)}, or {', '.join([*numbers][:5])}." if numbers else "It has none."
+        raise UserError(f"The check has no passage {name[:40]!r}. {known}", kind="bad_request")
+    return found
 
 
 def quoted_parts(piece: Mapping[str, Any], document: Mapping[str, Any]) -> Parts:
@@ -176,13 +206,18 @@ def marks_of(piece: Mapping[str, Any]) -> list[str]:
     host, website = link_host(piece.get("url")), website_of(web_address(piece.get("url")))
     agents = {retrieval.get("agent") for retrieval in piece["retrievals"] if retrieval["retriever"] == GIVEN}
     found = {
-        "given with the claim": GIVEN in agents,
-        "added by a person": PERSON in agents,
-        "struck by a person": piece.get("struck"),
-        "shown in part": "shown" in piece,
-        "cut to length": piece.get("truncated"),
-        "a model's summary": "summary_of" in piece,
-        f"a copy of a page of {website}": website != host,
+        t("given with the claim"): GIVEN in agents,
+        t("added by a person"): PERSON in agents,
+        t("struck by a person"): piece.get("struck"),
+        t("retracted"): "retracted" in piece,
+        t("a verdict of others"): piece.get("fact_check"),
+        t("where the claim appeared"): piece.get("claim_page"),
+        t("your label: {label}", label=plain(piece.get("site_label") or "")): piece.get("site_label"),
+        t("shown in part"): "shown" in piece,
+        t("cut to length"): piece.get("truncated"),
+        t("a model's summary"): "summary_of" in piece,
+        t("a search engine's snippet: the page was not read"): piece.get("snippet"),
+        t("a copy of a page of {site}", site=website): website != host,
     }
     return [mark for mark, holds in found.items() if holds]
 
@@ -200,7 +235,7 @@ def link_host(url: str | None) -> str:
 def title_of(piece: Mapping[str, Any]) -> str:
     """The title of a source, or "Untitled passage"."""
     title = plain(piece["title"])
-    return title if title and title != UNTITLED else "Untitled passage"
+    return title if title and title != UNTITLED else t("Untitled passage")
 
 
 def plain(text: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from moot.core.errors import BudgetExhausted, MootError, error_from_record
 from moot.core.store import open_store
@@ -13,10 +13,13 @@ from moot.nodes._models.replies import DebateReplies, Mode, StoreUse, current_us
 from moot.nodes._models.session import Session, with_session
 from moot.nodes._models.spend import spent_by
 from moot.nodes._runtime.document import models_used, usage
-from moot.nodes._runtime.settings import REPORTER, Settings, checked_settings
+from moot.nodes._runtime.settings import DEMONSTRATION, REPORTER, Settings, checked_settings
+from moot.nodes._steps.reader import checked_quotes
 
 SHARED = tuple(name for name in Settings.model_fields if name not in ("models", "reader_summary", "embedder", "corpus"))
 """Settings that a summary takes from its debate."""
+NOT_REAL = (*DEMONSTRATION, "recorded")
+"""Providers of models whose texts mean nothing to readers."""
 
 
 async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any], mode: Mode = "off") -> dict[str, Any]:
@@ -36,9 +39,9 @@ async def with_summary(document: Mapping[str, Any], settings: Mapping[str, Any],
     """
     from moot.graphs.summarise_for_readers import graph
 
-    context = checked_settings(graph.context_schema, settings)  # type: ignore[arg-type]
+    context: Any = checked_settings(cast(type[Settings], graph.context_schema), settings)
     session = Session(replies=await summary_replies(document["id"], current_use(mode)))
-    state = await graph.ainvoke({"document": dict(document)}, with_session(None, session), context=context)
+    state = await graph.ainvoke(cast(Any, {"document": dict(document)}), with_session(None, session), context=context)
     if state.get("error"):
         raise error_from_record(state["error"])
     calls = [*document["calls"], *(state.get("calls") or [])]
@@ -75,7 +78,7 @@ async def summary_replies(debate: str, use: StoreUse) -> DebateReplies | None:
 async def summarised(document: dict[str, Any], mode: Mode = "off") -> dict[str, Any]:
     """A debate's document with the summary that its setting ``reader_summary`` asks for.
 
-    The document does not change if the setting is off, the debate is not done, or the document has a summary.
+    The document does not change if it `needs_summary` not.
 
     The summary may use what is left of the debate's ceilings. If the summary fails with a `MootError`, the document
     gets a warning with the cause.
@@ -84,14 +87,29 @@ async def summarised(document: dict[str, Any], mode: Mode = "off") -> dict[str, 
         document: the document at the end of the debate.
         mode: see `with_summary`.
     """
-    settings = document["settings"]
-    if not settings.get("reader_summary") or document["status"] != "done" or "reader_summary" in document:
+    if not needs_summary(document):
         return document
     try:
         return await with_summary(document, summary_settings(document), mode)
     except MootError as error:
         warned = {"kind": "no_reader_summary", "where": REPORTER, "detail": error.detail}
         return {**document, "warnings": [*document["warnings"], warned]}
+
+
+def needs_summary(document: Mapping[str, Any]) -> bool:
+    """Whether a debate is done and its setting asks for a summary that no model was asked to write yet.
+
+    False without a checked quote, on which a sentence could rest, and if the role's model only demonstrates or repeats
+    a record: its texts mean nothing to readers.
+    """
+    settings = document["settings"]
+    chosen = settings.get("models", {}).get(REPORTER) or settings.get("model") or ""
+    name = str(chosen["model"] if isinstance(chosen, Mapping) else chosen)
+    failed = any(one["kind"] == "no_reader_summary" for one in document["warnings"])
+    wanted = settings.get("reader_summary") and document["status"] == "done" and not failed
+    if not wanted or "reader_summary" in document or name.partition(":")[0] in NOT_REAL:
+        return False
+    return bool(checked_quotes(document))
 
 
 def summary_settings(document: Mapping[str, Any]) -> dict[str, Any]:

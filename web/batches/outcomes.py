@@ -1,140 +1,126 @@
-"""The outcomes of a batch's debates, read from the server's table and from the debates' documents."""
+"""The outcomes of a page's batch, read from the runs in the store and from the debates' documents."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 from moot.core.errors import UserError
 from moot.core.store import open_store
-from moot.nodes._models.prices import calls_with_reserved_tokens, cost_of, read_prices
-from moot.nodes._models.step_record import tokens_of
+from moot.nodes._models.prices import read_prices
 from moot.nodes._runtime.document import check_schema
-from moot.nodes._texts.calibrated import confidence_basis
-from moot.nodes._texts.outage import outage_of
-from moot.nodes._texts.verdict import nothing_found
+from moot.nodes._texts.verdict import caveats
 from moot.transcript.document import checked_parts
-from moot.transcript.report.codes import in_words
+from moot.transcript.language import current_language
+from moot.transcript.outcome import NOTHING, Outcome, failed_outcome, outcome_of
+from moot.transcript.report.codes import in_words, words_for
 from moot.transcript.report.head import dissent, verdict_chip, verdict_of
 from moot.transcript.report.names import Names
 from moot.transcript.report.sources import Sources
 from moot.web import debates
 from moot.web.batches.storage import Job
+from moot.web.reviews import in_lists
 from starlette.concurrency import run_in_threadpool
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The outcome of a claim's debate so far.
+class Result:
+    """A claim's debate so far, as the page shows it.
 
     Args:
         status: ``running``, ``waiting``, ``interrupted``, ``failed`` or ``done``; ``none`` if the debate has not
             started or was deleted, or if it is done and its document is missing.
+        outcome: the outcome in the document; without a document, that of a row without one.
         document: the id of the debate's document; None if there is none, or if the debate is running or waiting.
-        answer: the document's answer; None if the debate has no answer, or without a document.
-        evidence: `nothing_found` of the document; empty without a document.
+        graph: the debate system; None if there is no document that can be read.
         chip: the kind and the word of the answer, for the chip that shows it; None without a document.
         backing: the basis of the verdict, in a sentence.
+        warned: the warnings that the report shows with the verdict, in short, such as that a source failed.
+        why: the first sentence of its reasons; empty if there are none.
         divided: whether the debate is done, and `dissent` lists a dissent.
         quotes: four counts: quoted pieces of evidence, all pieces, quotes found in their source, quotes not found.
-        confidence: the document's confidence; None if it has none, or without a document.
-        confidence_rests_on: the votes or answers behind the confidence, and its calibration, in words.
-        decision: ``act`` or ``escalate``; None without a calibration.
         error: why the debate failed, or why its document cannot be read; otherwise empty.
-        kind: the kind of the error in the document; empty if there is none.
-        outage: `outage_of` of the document; None without a document.
-        usd: the cost so far; None if the cost is not known, or without a document.
-        seconds: the debate's duration in all its runs; None without a document.
+        review: what editors decided (`moot.web.reviews.in_lists`).
     """
 
     status: str
+    outcome: Outcome = field(default_factory=lambda: dict(NOTHING))
     document: str | None = None
     graph: str | None = None
-    answer: str | None = None
-    evidence: str = ""
     chip: tuple[str, str] | None = None
     backing: str = ""
+    warned: str = ""
+    why: str = ""
     divided: bool = False
     quotes: tuple[int, int, int, int] = (0, 0, 0, 0)
-    confidence: float | None = None
-    confidence_rests_on: str | None = None
-    decision: str | None = None
     error: str = ""
-    kind: str = ""
-    outage: bool | None = None
-    rounds: int | None = None
-    stop_reason: str | None = None
-    calls: int = 0
-    tokens: int = 0
-    usd: float | None = None
-    seconds: float | None = None
-    warnings: int = 0
+    review: Mapping[str, Any] = field(default_factory=lambda: {"stage": "new"})
+
+    @property
+    def usd(self) -> float | None:
+        """The cost so far; None if it is not known, or without a document."""
+        usd: float | None = (self.outcome.get("spent") or {}).get("usd")
+        return usd
 
 
-async def outcomes_of(jobs: Iterable[Job]) -> list[Outcome]:
-    """The outcome of each debate, in the order of ``jobs``."""
+async def results_of(jobs: Iterable[Job]) -> list[Result]:
+    """The result of each debate, in the order of ``jobs``."""
     listed, store = list(jobs), open_store()
     statuses = await store.soon(store.statuses, [job.debate for job in listed])
-    found = await run_in_threadpool(_stored_outcomes, listed, statuses)
+    found = await run_in_threadpool(_stored_results, listed, statuses)
     for at, (job, one) in enumerate(zip(listed, found, strict=True)):
         if one.status == "failed" and one.document is None and (row := await store.soon(store.run, job.debate)):
             found[at] = replace(one, error=row.note or "It failed, and there is no document.")
     return found
 
 
-def _stored_outcomes(jobs: list[Job], statuses: Mapping[str, str]) -> list[Outcome]:
+def _stored_results(jobs: list[Job], statuses: Mapping[str, str]) -> list[Result]:
     found = debates.last_documents([job.debate for job in jobs])
-    return [_stored_outcome(found.get(job.debate), statuses.get(job.debate)) for job in jobs]
+    results = [_stored_result(found.get(job.debate), statuses.get(job.debate)) for job in jobs]
+    reviewed = in_lists([one.document for one in results if one.document])
+    return [replace(one, review=reviewed[one.document]) if one.document in reviewed else one for one in results]
 
 
-def _stored_outcome(found: tuple[str, float] | None, status: str | None) -> Outcome:
+def _stored_result(found: tuple[str, float] | None, status: str | None) -> Result:
     if status in ("running", "waiting") or found is None:
-        return Outcome(status if status and status != "done" else "none")
-    return _read_outcome(*found)
+        return Result(status if status and status != "done" else "none")
+    return _read_result(*found, current_language())
 
 
 @lru_cache(maxsize=8192)
-def _read_outcome(id: str, written: float) -> Outcome:
-    """The outcome in a document. When it was written is part of the cache's key."""
+def _read_result(id: str, written: float, language: str) -> Result:
+    """The result in a document. When it was written, and the language of its words, are parts of the cache's key."""
     try:
         document = json.loads(debates.content_of(id))
         check_schema(document)
         with checked_parts():
-            return _outcome_of(id, document)
+            return _result_of(id, document)
     except (ValueError, RecursionError) as error:
-        return Outcome("failed", id, error=f"The document cannot be read: {str(error)[:300]}.")
+        return _unreadable(id, f"The document cannot be read: {str(error)[:300]}.")
     except UserError as error:  # also if the document was just deleted
-        return Outcome("none") if error.kind == "missing_file" else Outcome("failed", id, error=error.detail)
+        return Result("none") if error.kind == "missing_file" else _unreadable(id, error.detail)
 
 
-def _outcome_of(stem: str, document: Mapping[str, Any]) -> Outcome:
-    names, sources, error = Names(document), Sources(document), document["error"] or {}
-    calls = calls_with_reserved_tokens(document["calls"])
-    chip = verdict_chip(document)
-    return Outcome(
+def _unreadable(id: str, why: str) -> Result:
+    return Result("failed", failed_outcome(why, ""), id, error=why)
+
+
+def _result_of(id: str, document: Mapping[str, Any]) -> Result:
+    names, sources, chip = Names(document), Sources(document), verdict_chip(document)
+    outcome = outcome_of(document, read_prices())
+    return Result(
         status=document["status"],
-        document=stem,
+        outcome=outcome,
+        document=id,
         graph=document["graph"],
-        answer=document["answer"],
-        evidence=nothing_found(document),
         chip=(chip.kind, chip.word),
         backing=verdict_of(document, names).backing,
+        warned=" ".join(dict.fromkeys(words_for("warning", one["kind"]) for one in caveats(document))),
+        why=outcome["why"],
         divided=bool(document["status"] == "done" and dissent(document, names)[1]),
         quotes=(len(sources.quoted), len(sources.pieces), len(sources.quotes), len(sources.faulty)),
-        confidence=document["confidence"],
-        confidence_rests_on=confidence_basis(document),
-        decision=document.get("decision"),
-        error=in_words(error.get("detail") or ""),
-        kind=error.get("kind") or "",
-        outage=outage_of(document),
-        rounds=document["rounds"],
-        stop_reason=document["stop_reason"],
-        calls=len(calls),
-        tokens=tokens_of(calls),
-        usd=cost_of(calls, read_prices()),
-        seconds=document["seconds"],
-        warnings=len(document["warnings"]),
+        error=in_words(outcome["error"] or ""),
     )

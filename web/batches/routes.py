@@ -8,12 +8,13 @@ from typing import Any
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from moot.core.errors import MootError, UserError
+from moot.core.sheets import can_write_sheets
 from moot.graphs._registry import graph_names
 from moot.web.batches import storage
-from moot.web.batches.outcomes import Outcome, outcomes_of
-from moot.web.batches.running import BATCHES
+from moot.web.batches.outcomes import Result, results_of
+from moot.web.batches.running import BATCHES, RunningBatch
 from moot.web.batches.storage import Batch, Job
-from moot.web.batches.view import FILTERS, describe_batch, status_of, table, zip_batch
+from moot.web.batches.view import FILTERS, describe_batch, status_of, table_csv, table_sheet, zip_batch
 from moot.web.caller import body_of, caller_client, has_users, parse_json
 from moot.web.checks import check
 from moot.web.table import thread_exists
@@ -24,6 +25,7 @@ from starlette.responses import Response, StreamingResponse
 
 LARGEST = 32 * 2**20
 """Maximum size of a request's body in bytes; a body may contain a batch's claims, and texts for each claim."""
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 MOST_LISTED = 20
 """Maximum number of batches in the list."""
 
@@ -32,8 +34,9 @@ async def start_batch(request: Request) -> Any:
     """Starts a batch and returns its id.
 
     If the batch exists already, for example after a double click, nothing is started. The body has ``id``, ``name``,
-    ``graph``, ``input``, ``context`` and ``claims``, and optionally ``at_once`` and ``max_cost``. Each claim is an
-    object with the columns that ``moot batch`` reads.
+    ``graph``, ``input``, ``context`` and ``claims``, and optionally ``at_once``, ``max_cost`` and ``columns``, the
+    columns of the user's list. Each claim is an object with the columns that ``moot batch`` reads, and perhaps its
+    cells in the list (``written``).
     """
     body = parse_json(await body_of(request, LARGEST))
     claims = body.pop("claims", None) if isinstance(body, dict) else None
@@ -58,13 +61,7 @@ async def start_batch(request: Request) -> Any:
 
 
 async def _check_settings(jobs: Sequence[Job], client: LangGraphClient) -> None:
-    """Checks each claim's graph and settings, as the server checks a run.
-
-    Raises:
-        UserError: a graph or a setting is unknown, a setting is out of its range, or a setting names a local model or
-            module that the server's operator did not list. If a claim's row has its own graph or settings, the error
-            names the claim's number.
-    """
+    """Checks each claim's graph and settings, as the server checks a run."""
     seen: set[str] = set()
     for job in jobs:
         key = repr((job.graph, job.context))
@@ -86,22 +83,17 @@ def _client(request: Request) -> LangGraphClient:
 
 
 async def _find_batch(id: str, request: Request) -> Batch:
-    """A batch by its id.
-
-    Raises:
-        UserError: there is no such batch, another user started it, or its file is damaged.
-        WorldError: the server could not look up the batch's owner.
-    """
+    """A batch by its id."""
     if has_users() and not await thread_exists(id, caller_client(request.scope)):
         raise UserError("There is no such batch: it was deleted, or the link is wrong.", kind="missing_file")
     running = BATCHES.running_batch(id)
     return running.batch if running else await run_in_threadpool(storage.load, id)
 
 
-async def _rows_with_outcomes(batch: Batch) -> list[tuple[Job, Outcome]]:
+async def _rows_with_results(batch: Batch) -> list[tuple[Job, Result]]:
     running = BATCHES.running_batch(batch.id)
     jobs = running.jobs if running else await run_in_threadpool(storage.jobs, batch)
-    return list(zip(jobs, await outcomes_of(jobs), strict=True))
+    return list(zip(jobs, await results_of(jobs), strict=True))
 
 
 async def show_batch(request: Request) -> Any:
@@ -111,7 +103,7 @@ async def show_batch(request: Request) -> Any:
     page, show = query.get("page", "1"), query.get("show", "all")
     if not (page.isascii() and page.isdigit() and int(page[:6]) > 0) or show not in FILTERS:
         raise UserError(f"`page` is a number from 1, `show` one of {', '.join(FILTERS)}.", kind="bad_request")
-    rows, words = await _rows_with_outcomes(batch), query.get("q", "")[: storage.LONGEST_NAME]
+    rows, words = await _rows_with_results(batch), query.get("q", "")[: storage.LONGEST_NAME]
     return describe_batch(batch, rows, BATCHES.running_batch(batch.id), page=int(page[:6]), show=show, words=words)
 
 
@@ -126,7 +118,7 @@ async def list_batches(request: Request) -> Any:
             break
         try:
             batch = await _find_batch(id, request)
-            described = describe_batch(batch, await _rows_with_outcomes(batch), BATCHES.running_batch(id))
+            described = describe_batch(batch, await _rows_with_results(batch), BATCHES.running_batch(id))
         except MootError as error:
             if error.kind != "missing_file":
                 found.append({"id": id, "fault": error.detail})
@@ -154,7 +146,7 @@ async def resume_batch(request: Request) -> Any:
     if body.get("failed"):
         states = [
             (job, status_of(batch, job, one, BATCHES.running_batch(batch.id)))
-            for job, one in await _rows_with_outcomes(batch)
+            for job, one in await _rows_with_results(batch)
         ]
         rows = [*rows, *(job.row.number for job, status in states if status == "failed")]
     await BATCHES.start(batch, _client(request), rows)
@@ -172,20 +164,35 @@ async def delete_batch(request: Request) -> Any:
 
 async def download_table(request: Request) -> Response:
     """A batch as a CSV table."""
-    batch = await _find_batch(request.path_params["id"], request)
-    text = table(
-        batch, await _rows_with_outcomes(batch), BATCHES.running_batch(batch.id), str(request.base_url).rstrip("/")
-    )
-    head = {"Content-Disposition": f'attachment; filename="moot-{batch.id}.csv"'}
-    return Response(text, media_type="text/csv", headers=head)
+    text = table_csv(*await _table_arguments(request))
+    return Response(text, media_type="text/csv", headers=_file_named(request, "csv"))
+
+
+async def download_sheet(request: Request) -> Response:
+    """A batch as an .xlsx table."""
+    content = await run_in_threadpool(table_sheet, *await _table_arguments(request))
+    return Response(content, media_type=XLSX, headers=_file_named(request, "xlsx"))
 
 
 async def download_reports(request: Request) -> Response:
-    """A batch's table and the reports of its debates so far, as a ZIP file."""
-    batch = await _find_batch(request.path_params["id"], request)
-    rows, base = await _rows_with_outcomes(batch), str(request.base_url).rstrip("/")
-    archive = await run_in_threadpool(zip_batch, rows, table(batch, rows, BATCHES.running_batch(batch.id), base))
-    head = {"Content-Disposition": f'attachment; filename="moot-{batch.id}.zip"'}
+    """A batch's tables and the reports of its debates so far, as a ZIP file."""
+    given = await _table_arguments(request)
+    tables: dict[str, str | bytes] = {"table.csv": table_csv(*given)}
+    if can_write_sheets():
+        tables["table.xlsx"] = await run_in_threadpool(table_sheet, *given)
+    archive = await run_in_threadpool(zip_batch, given[1], tables)
+    head = _file_named(request, "zip")
     return StreamingResponse(
         archive, media_type="application/zip", headers=head, background=BackgroundTask(archive.close)
     )
+
+
+async def _table_arguments(request: Request) -> tuple[Batch, list[tuple[Job, Result]], RunningBatch | None, str]:
+    """The batch of a request, its rows, its run if this server runs it, and the server's address."""
+    batch = await _find_batch(request.path_params["id"], request)
+    server = str(request.base_url).rstrip("/")
+    return batch, await _rows_with_results(batch), BATCHES.running_batch(batch.id), server
+
+
+def _file_named(request: Request, suffix: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="moot-{request.path_params["id"]}.{suffix}"'}

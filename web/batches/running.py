@@ -10,22 +10,23 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIError, NotFoundError
-from moot.core.batch_runner import Rows, run_here
+from moot.core.batch_runner import Progress, Rows, run_here
 from moot.core.errors import MootError, UserError
 from moot.core.redaction import hide_secrets
 from moot.core.store import open_store
 from moot.nodes._models.budget import Budget
 from moot.nodes._models.spend import Spend
+from moot.transcript.outcome import Outcome
 from moot.web.batches import storage
-from moot.web.batches.outcomes import Outcome, outcomes_of
+from moot.web.batches.outcomes import results_of
 from moot.web.batches.storage import Batch, Job
 from moot.web.caller import has_users
 from moot.web.table import TABLE, RunRequest
@@ -55,7 +56,7 @@ class RunningBatch:
         self.batch = batch
         self.jobs = list(jobs)
         self.client = client
-        self.left = deque[Job]() if batch.ended else deque(self.jobs)
+        self.left = deque[Job]() if batch.ended else deque(job for job in self.jobs if job.same_as is None)
         """The debates that no worker has taken yet; debates that are done are skipped later."""
         self.active: dict[int, str] = {}
         """Maps the number of each row in progress to the id of its run. The id is empty until the run has started."""
@@ -63,6 +64,7 @@ class RunningBatch:
         """The numbers of rows to retry if they failed."""
         self.rows = Rows(iter(self), "Resume the batch when they answer")
         self.budget = Budget()
+        self.progress = Progress(len(self.jobs))
         self.writing = asyncio.Lock()
 
     def __iter__(self) -> RunningBatch:
@@ -99,17 +101,17 @@ class RunningBatch:
         """Lets all debates of the batch share a ceiling, as those of ``moot batch`` do, if the batch has one."""
         if (most := self.batch.max_cost) is None:
             return
-        found = [one for one in await outcomes_of(self.jobs) if one.graph]  # damaged documents have no graph
-        await self._check_costs(found)
+        found = [one for one in await results_of(self.jobs) if one.graph]  # damaged documents have no graph
+        await self._check_costs(one.usd for one in found)
         spent = Spend(0, sum(one.usd or 0 for one in found), 0)
         if spent.usd >= most:
             await self._stop(self._limit("is reached."))
         self.budget = Budget(Spend(math.inf, most, math.inf), spent=spent, counts_earlier=False)
         TABLE.budgets |= {job.debate: self.budget for job in self.jobs}
 
-    async def _check_costs(self, outcomes: Sequence[Outcome]) -> None:
+    async def _check_costs(self, costs: Iterable[float | None]) -> None:
         """Stops a batch with a ceiling if the cost of a debate is not known."""
-        if self.batch.max_cost and any(one.graph and one.usd is None for one in outcomes):
+        if self.batch.max_cost and None in costs:
             await self._stop(self._limit(f"cannot be kept: {UNKNOWN_COST}"))
 
     def _limit(self, words: str) -> str:
@@ -122,20 +124,16 @@ class RunningBatch:
             await self.change(stopped=why)
 
     async def change(self, **changed: Any) -> None:
-        """Changes fields of the batch, and stores it.
-
-        Raises:
-            UserError, WorldError: as for `storage.store_batch`.
-        """
+        """Changes fields of the batch, and stores it."""
         self.batch = replace(self.batch, **changed)
         async with self.writing:
             await run_in_threadpool(storage.store_batch, self.batch)
 
-    async def _run_row(self, job: Job) -> dict[str, Any] | None:
+    async def _run_row(self, job: Job) -> Outcome | None:
         """Runs a claim's debate if it has not started, was interrupted, or failed and is to be retried."""
         number = job.row.number
         try:
-            before = (await outcomes_of([job]))[0]
+            [before] = await results_of([job])
             startable = ("none", "interrupted", "failed") if number in self.retries else ("none", "interrupted")
             if before.status not in startable:
                 return None
@@ -143,7 +141,10 @@ class RunningBatch:
                 others = {other: fault for other, fault in self.batch.faults.items() if other != number}
                 await self.change(faults=others)
             await self._start_and_join(job)
-            return asdict((await outcomes_of([job]))[0])
+            [result] = await results_of([job])
+            if result.graph:
+                await self._check_costs([result.usd])
+            return {**result.outcome, "status": result.status, "error": result.error}
         except Exception as error:
             if not isinstance(error, APIError | MootError):
                 log.exception("Claim %s of the batch %s failed", number, self.batch.id)
@@ -154,9 +155,9 @@ class RunningBatch:
             self.active.pop(number, None)
             self.retries.discard(number)
 
-    async def _note_end(self, job: Job, outcome: Mapping[str, Any]) -> None:
+    async def _note_end(self, job: Job, outcome: Outcome) -> None:
         """Stops the batch if this outcome says that no further debate may start."""
-        await self._check_costs([Outcome(**outcome)])
+        self.progress.note(outcome)
         if (why := self.rows.stopped) and not self.batch.stopped:
             if outcome["kind"] == "budget_exhausted":
                 return await self._stop(self._limit("is reached."))
@@ -165,12 +166,7 @@ class RunningBatch:
         return None
 
     async def _start_and_join(self, job: Job) -> None:
-        """Starts the run of a debate, and waits for its end.
-
-        Raises:
-            UserError: the run failed before the store had a row for the debate.
-            APIError: the server refused a request.
-        """
+        """Starts the run of a debate, and waits for its end."""
         await self.client.threads.create(thread_id=job.thread, if_exists="do_nothing", graph_id=job.graph)
         run = await self.client.runs.create(
             job.thread,
@@ -220,17 +216,7 @@ class Batches:
         return found[0] if found and not found[1].done() else None
 
     async def start(self, batch: Batch, client: LangGraphClient, retries: Iterable[int] = ()) -> None:
-        """Starts or resumes a batch. If this server is running the batch already, this only adds rows to retry.
-
-        Args:
-            batch: the batch.
-            client: sends requests as the caller.
-            retries: the numbers of rows to retry. Unknown numbers are ignored.
-
-        Raises:
-            UserError: another server is running the batch, or the batch was deleted or cannot be read or written.
-            WorldError: the disk is full or fails.
-        """
+        """Starts or resumes a batch. If this server is running the batch already, this only adds rows to retry."""
         async with self._starting:
             running = self.running_batch(batch.id)
             if running is None:
@@ -238,25 +224,22 @@ class Batches:
                 if not await run_in_threadpool(storage.take, batch.id):
                     raise UserError("Another server is running this batch.", kind="debate_running")
                 running = RunningBatch(batch, jobs, client)
-                wanted = {*retries} & {job.row.number for job in jobs}
+                firsts = {job.row.number: job.same_as or job.row.number for job in jobs}
+                wanted = {firsts[number] for number in {*retries} if number in firsts}
                 running.left.extend(job for job in jobs if job.row.number in wanted and job not in running.left)
                 running.retries |= wanted
                 await running.change(stopped="", ended=False)
                 self.running[batch.id] = (running, asyncio.create_task(running.work()))
                 return
+        firsts = {job.row.number: job.same_as or job.row.number for job in running.jobs}
+        wanted = {firsts[number] for number in {*retries} if number in firsts}
         for job in running.jobs:
-            if job.row.number in {*retries} and job.row.number not in running.active and job not in running.left:
+            if job.row.number in wanted and job.row.number not in running.active and job not in running.left:
                 running.retries.add(job.row.number)
                 running.left.append(job)
 
     async def stop(self, id: str) -> None:
-        """Stops a batch, and waits until its running debates are interrupted. The batch can be resumed without loss.
-
-        Raises:
-            UserError: this server is not running the batch, or the batch was deleted or cannot be written.
-            WorldError: the disk is full or fails.
-            APIError: the server refused to cancel a run.
-        """
+        """Stops a batch, and waits until its running debates are interrupted. The batch can be resumed without loss."""
         found = self.running.get(id)
         if found is None or found[1].done():
             raise UserError("This batch is not running on this server.", kind="bad_request")

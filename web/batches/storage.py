@@ -25,6 +25,7 @@ from moot.core.tables import batches, rows
 from moot.evals._benchmarks.claim_files import COLUMNS, BadRow, ClaimRow, ClaimsFile
 from moot.graphs import load_graph
 from moot.graphs._registry import graph_names
+from moot.web.repeats import same_claim
 from moot.web.table import THREADS
 from pydantic import TypeAdapter, ValidationError
 
@@ -55,6 +56,7 @@ class Batch:
         stopped: why no further debate is started; empty if the batch was not stopped.
         ended: whether all claims were processed, even if debates failed.
         faults: maps the number of a row to the reason why the row's debate could not be run.
+        columns: the columns of the user's list, as in `ClaimsFile.columns`; empty if the claims are from no table.
     """
 
     id: str
@@ -68,6 +70,7 @@ class Batch:
     stopped: str = ""
     ended: bool = False
     faults: dict[int, str] = field(default_factory=dict)
+    columns: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ class Job:
         graph: the debate system.
         input: the debate's input.
         context: the debate's settings.
+        same_as: the number of the earlier row with the same claim, input and settings, whose debate this is; None if
+            there is none.
     """
 
     row: ClaimRow
@@ -89,6 +94,7 @@ class Job:
     graph: str
     input: Mapping[str, Any]
     context: Mapping[str, Any]
+    same_as: int | None = None
 
 
 # --- blocking ---------------------------------------------------------------------------------------------------------
@@ -98,9 +104,6 @@ def parse_batch(body: Any) -> Batch:
     """Checks the body of a request that starts a batch; returns the batch, without storing it.
 
     The returned batch has the defaults for `stopped`, `ended` and `faults`.
-
-    Raises:
-        UserError: the body is not an object, or a field is missing or not valid.
     """
     try:
         batch = _batch_adapter().validate_python({**body, "began": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
@@ -123,12 +126,7 @@ def _batch_adapter() -> TypeAdapter[Batch]:
 
 
 def store_new_batch(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
-    """Stores a new batch with its claims; returns their rows.
-
-    Raises:
-        UserError: a claim is not valid, or there are no claims or too many.
-        UserError, WorldError: the store cannot be used.
-    """
+    """Stores a new batch with its claims; returns their rows."""
     if not 1 <= len(claims) <= MOST_ROWS:
         raise UserError(
             f"A batch on the page has 1 to {MOST_ROWS:,} claims. For more, use: moot batch", kind="bad_request"
@@ -143,7 +141,14 @@ def store_new_batch(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
     if bad := [row for row in found if isinstance(row, BadRow)]:
         more = f" {len(bad) - 1} more cannot be used." if len(bad) > 1 else ""
         raise UserError(f"Claim {bad[0].number}: {bad[0].problem}.{more}", kind="invalid_claim")
-    good = [row for row in found if isinstance(row, ClaimRow)]
+    written = [one.get("written") or () for one in claims]
+    if not all(isinstance(cells, list | tuple) and all(isinstance(cell, str) for cell in cells) for cells in written):
+        raise UserError("`written` is a list of the texts of a claim's cells.", kind="bad_request")
+    good = [
+        replace(row, written=tuple(cells))
+        for row, cells in zip(found, written, strict=True)
+        if isinstance(row, ClaimRow)
+    ]
 
     def add(connection: sa.Connection) -> None:
         about = {"file": batch.name, "mode": "record", "until": math.inf, "made": datetime.now(UTC)}
@@ -160,12 +165,7 @@ def store_new_batch(batch: Batch, claims: Sequence[Any]) -> list[ClaimRow]:
 
 
 def store_batch(batch: Batch) -> None:
-    """Stores a batch that was changed.
-
-    Raises:
-        UserError: the batch was deleted.
-        UserError, WorldError: the store cannot be used.
-    """
+    """Stores a batch that was changed."""
     changed = sa.update(batches).where(batches.c.id == batch.id, batches.c.page.is_not(None))
     values = {"page": json.dumps(asdict(batch))}
     if not open_store().do(lambda connection: connection.execute(changed.values(**values)).rowcount):
@@ -186,10 +186,25 @@ def load(id: str) -> Batch:
 
 
 def jobs(batch: Batch) -> list[Job]:
-    """The debates of a batch, in the order of its claims; UserError as for `job_of`."""
+    """The debates of a batch, in the order of its claims; UserError as for `job_of`.
+
+    Rows with equal claims, inputs and settings have the debate of the first one.
+    """
     query = sa.select(rows.c.job).where(rows.c.batch == batch.id).order_by(rows.c.number)
     found = open_store().do(lambda connection: connection.scalars(query).all(), is_lookup=True)
-    return [job_of(batch, TypeAdapter(ClaimRow).validate_json(row)) for row in found]
+    first: dict[str, Job] = {}
+    all_jobs = []
+    for row in found:
+        job = job_of(batch, TypeAdapter(ClaimRow).validate_json(row))
+        same = first.setdefault(_content_of(job), job)
+        is_first = same is job
+        all_jobs.append(job if is_first else replace(same, row=job.row, same_as=same.row.number))
+    return all_jobs
+
+
+def _content_of(job: Job) -> str:
+    asked = {**job.input, "claim": same_claim(job.row.claim)}
+    return json.dumps([job.graph, asked, job.context], sort_keys=True)
 
 
 def take(id: str) -> bool:
@@ -220,19 +235,9 @@ def debate_id(batch: str, number: int) -> str:
 
 
 def job_of(batch: Batch, row: ClaimRow) -> Job:
-    """The debate of a row. The row's values override the batch's values; the row's texts are added to the batch's.
-
-    Raises:
-        UserError: the row names a system of an installed package, and this system cannot be loaded.
-    """
+    """The debate of a row. The row's values override the batch's values; the row's texts are added to the batch's."""
     debate = debate_id(batch.id, row.number)
-    own = {"claim": row.claim, "labels": list(row.labels), "claim_date": row.claim_date, "speaker": row.speaker}
-    given = [*(batch.input.get("given") or []), *({"title": title, "text": text} for title, text in row.given)]
-    input = {
-        **batch.input,
-        **{key: value for key, value in own.items() if value},
-        **({"given": given} if given else {}),
-    }
+    input = {key: value for key, value in row.input_of(batch.input).items() if key != "given" or value}
     graph = row.graph or batch.graph
     context = batch.context
     if graph != batch.graph and graph in graph_names():

@@ -2,73 +2,64 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from moot.core.errors import UserError
-from moot.core.files import escape_formula
-from moot.transcript.columns import DEBATE_COLUMNS, ROW_COLUMNS
+from moot.core.sheets import Cell, can_write_sheets, write_tables
+from moot.transcript.columns import DEBATE_COLUMNS, ROW_COLUMNS, cells_of_row, header_of
+from moot.transcript.language import day_in_words, t
 from moot.transcript.line import format_duration
+from moot.transcript.outcome import cells_of
 from moot.transcript.report.codes import ANSWERS
-from moot.transcript.report.report import report
-from moot.web import debates
-from moot.web.batches.outcomes import Outcome
+from moot.web.batches.outcomes import Result
 from moot.web.batches.running import RunningBatch
 from moot.web.batches.storage import Batch, Job
+from moot.web.reviews import cells_of_review, report_of
 
 PAGE_SIZE = 50
 """Number of claims on one page."""
 FILTERS = ("all", "open", "failed", "divided", *ANSWERS, "text")
 """Filters of claims: all, unfinished, failed and divided claims, and claims with each kind of answer."""
-COLUMNS = (*ROW_COLUMNS, *DEBATE_COLUMNS, "backing", "disagreement", "report")
-"""The columns of ``moot batch``, then the verdict's basis, `Outcome.divided` and the report's address."""
+ABOUT_DEBATES = (*DEBATE_COLUMNS, "backing", "disagreement", "report")
+"""The columns of ``moot batch``, then the verdict's basis, `Result.divided` and the report's address."""
+COLUMNS = (*ROW_COLUMNS, *ABOUT_DEBATES)
+"""The columns for claims that are from no table."""
 IN_MEMORY = 16 * 2**20
 """Maximum size in bytes of a ZIP file in memory. A larger file is written to the disk."""
-MARK = "\ufeff"
-"""The byte order mark; without it, some spreadsheets do not read the file as UTF-8."""
-Rows = Sequence[tuple[Job, Outcome]]
+Rows = Sequence[tuple[Job, Result]]
 
 
-def status_of(batch: Batch, job: Job, outcome: Outcome, running: RunningBatch | None) -> str:
+def status_of(batch: Batch, job: Job, result: Result, running: RunningBatch | None) -> str:
     """A row's status for the browser; by default, the status of its debate.
 
     If the debate is not done, the status is ``running`` while this server works on the row, and ``failed`` if the
     debate could not be run. It is ``next`` if the running batch has not yet started or resumed the debate. A failed
     debate stays ``failed`` until it is retried.
     """
-    number = job.row.number
-    if outcome.status == "done":
+    number = job.same_as or job.row.number
+    if result.status == "done":
         return "done"
     if running and number in running.active:
         return "running"
     if number in batch.faults:
         return "failed"
-    if running and outcome.status in ("none", "interrupted") and job in running.left:
+    if running and result.status in ("none", "interrupted") and any(one.debate == job.debate for one in running.left):
         return "next"
-    return outcome.status
+    return result.status
 
 
 def describe_batch(
     batch: Batch, rows: Rows, running: RunningBatch | None, *, page: int = 1, show: str = "all", words: str = ""
 ) -> dict[str, Any]:
-    """A batch's state for the browser, with one page of the rows that pass the filters.
-
-    Args:
-        batch: the batch.
-        rows: the batch's debates with their outcomes.
-        running: the running batch; None if this server is not running it.
-        page: the page's number, from 1.
-        show: one of `FILTERS`.
-        words: words that the claims must contain, ignoring case; empty for all claims.
-    """
-    entries = [_entry(batch, job, outcome, running) for job, outcome in rows]
+    """A batch's state for the browser, with one page of the rows that pass the filters."""
+    entries = [_entry(batch, job, result, running) for job, result in rows]
     kinds = Counter(kind for one in entries for kind in _filters_for(one))
-    with_document = [outcome for _, outcome in rows if outcome.document]
+    with_document = [result for job, result in rows if result.document and job.same_as is None]
     costs = [one.usd for one in with_document]
     wanted = words.casefold().split()
     found = [
@@ -82,10 +73,11 @@ def describe_batch(
         "began": batch.began,
         "graph": batch.graph,
         "model": batch.context.get("model"),
+        "sheets": can_write_sheets(),
         "going": running is not None,
         "stopped": batch.stopped,
         "ended": batch.ended,
-        "left": remaining_time(batch, entries) if running else "",
+        "left": remaining_time(running) if running else "",
         "max_cost": batch.max_cost,
         "statuses": Counter(one["status"] for one in entries),
         "counts": {"all": len(entries)} | {kind: kinds[kind] for kind in FILTERS[1:]},
@@ -98,38 +90,39 @@ def describe_batch(
     }
 
 
-def remaining_time(batch: Batch, entries: Sequence[Mapping[str, Any]]) -> str:
-    """An estimate of the time for the remaining rows, in words; empty if no row is left, or if none is done.
-
-    It is based on the mean duration of rows that are done.
-    """
-    took = [one["seconds"] for one in entries if one["status"] == "done" and one["seconds"] is not None]
-    statuses = Counter(one["status"] for one in entries)
-    rows = statuses["next"] + statuses["running"] / 2  # on average, a running row is half done
-    if not (took and rows):
+def remaining_time(running: RunningBatch) -> str:
+    """An estimate of the time for the remaining rows, in words; empty if no row is left, or if none has ended."""
+    in_flight = len(running.active)
+    left = len(running.left) + in_flight
+    seconds = running.progress.seconds_left(left, in_flight)
+    if not left or seconds is None:
         return ""
-    at_once = min(batch.at_once, statuses["next"] + statuses["running"])
-    minutes = round(sum(took) / len(took) * rows / at_once / 60)
-    return f"about {format_duration(60 * minutes)} left" if minutes else "under a minute left"
+    minutes = round(seconds / 60)
+    return t("about {time} left", time=format_duration(60 * minutes)) if minutes else t("under a minute left")
 
 
-def _entry(batch: Batch, job: Job, outcome: Outcome, running: RunningBatch | None) -> dict[str, Any]:
-    row, status = job.row, status_of(batch, job, outcome, running)
-    document = outcome.document if status not in ("running", "waiting") else None
+def _entry(batch: Batch, job: Job, result: Result, running: RunningBatch | None) -> dict[str, Any]:
+    row, status = job.row, status_of(batch, job, result, running)
+    document = result.document if status not in ("running", "waiting") else None
     return {
         "number": row.number,
         "claim": row.claim,
-        "about": " · ".join(filter(None, (row.speaker, row.claim_date))),
+        "about": " · ".join(filter(None, (row.speaker, row.claim_date and day_in_words(row.claim_date)))),
+        "same_as": job.same_as,
         "status": status,
         "document": document,
         "thread": job.thread if status in ("running", "waiting") else None,
-        "chip": outcome.chip if status == "done" else None,
-        "backing": outcome.backing if status == "done" else "",
-        "divided": outcome.divided and status == "done",
-        "quotes": outcome.quotes if status == "done" else None,
-        "usd": outcome.usd,
-        "seconds": outcome.seconds,
-        "error": "" if status in ("done", "running", "next") else batch.faults.get(row.number) or outcome.error,
+        "chip": result.chip if status == "done" else None,
+        "review": result.review if status == "done" else None,
+        "backing": result.backing if status == "done" else "",
+        "warned": result.warned if status == "done" else "",
+        "why": result.why if status == "done" else "",
+        "cut": result.outcome.get("stop_reason") == "budget_exhausted",
+        "divided": result.divided and status == "done",
+        "quotes": result.quotes if status == "done" else None,
+        "usd": result.usd,
+        "seconds": result.outcome.get("seconds"),
+        "error": "" if status in ("done", "running", "next") else _error(batch, job, result),
     }
 
 
@@ -141,56 +134,66 @@ def _filters_for(entry: Mapping[str, Any]) -> list[str]:
     return ["failed"] if status == "failed" else ["open"]
 
 
-def table(batch: Batch, rows: Rows, running: RunningBatch | None, server: str) -> str:
-    """All rows as a CSV table.
+def _error(batch: Batch, job: Job, result: Result) -> str:
+    return batch.faults.get(job.same_as or job.row.number) or result.error
 
-    Args:
-        batch: the batch.
-        rows: the batch's debates with their outcomes.
-        running: the running batch; None if this server is not running it.
-        server: the server's address, for links to the reports.
-    """
+
+def table_csv(batch: Batch, rows: Rows, running: RunningBatch | None, server: str) -> str:
+    """All rows as a CSV table."""
     text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(COLUMNS)
-    for job, outcome in rows:
-        status, row = status_of(batch, job, outcome, running), job.row
-        has_document = outcome.document is not None
-        cells: dict[str, Any] = {
-            **{name: getattr(outcome, name) for name in COLUMNS if has_document and hasattr(outcome, name)},
+    write_tables(header_of(batch.columns, ABOUT_DEBATES), _lines(batch, rows, running, server), text)
+    return text.getvalue()
+
+
+def table_sheet(batch: Batch, rows: Rows, running: RunningBatch | None, server: str) -> bytes:
+    """All rows as an .xlsx table; UserError if the package that writes it is missing. Blocking."""
+    file = io.BytesIO()
+    write_tables(header_of(batch.columns, ABOUT_DEBATES), _lines(batch, rows, running, server), sheet=file)
+    return file.getvalue()
+
+
+def _lines(batch: Batch, rows: Rows, running: RunningBatch | None, server: str) -> Iterator[list[Cell]]:
+    """The rows of the table."""
+    for job, result in rows:
+        status, row = status_of(batch, job, result, running), job.row
+        has_document = result.document is not None
+        facts = {
             "row": row.number,
             "id": row.id,
             "claim": row.claim,
             "label": row.label,
             "group": row.group,
-            "system": job.graph,
-            "status": {"none": "not begun", "next": "not begun"}.get(status, status),
-            "error": batch.faults.get(row.number) or outcome.error,
-            "disagreement": ("yes" if outcome.divided else "no") if status == "done" else None,
-            "report": f"{server}/moot/debates/{outcome.document}" if has_document else None,
+            "speaker": job.input.get("speaker"),
+            "date": job.input.get("claim_date"),
         }
-        writer.writerow(escape_formula("" if cells.get(name) is None else str(cells[name])) for name in COLUMNS)
-    return MARK + text.getvalue()
+        is_open = status in ("none", "next")
+        cells: dict[str, Any] = {
+            **(cells_of(result.outcome) | cells_of_review(result.review) if has_document else {}),
+            **({"stop_reason": batch.stopped} if is_open else {}),
+            "system": job.graph,
+            "status": "not begun" if is_open else status,
+            "same_as_row": job.same_as,
+            "error": _error(batch, job, result),
+            "backing": " ".join(filter(None, (result.backing, result.warned))),
+            "disagreement": ("yes" if result.divided else "no") if status == "done" else None,
+            "report": f"{server}/moot/debates/{result.document}" if has_document else None,
+        }
+        yield cells_of_row(batch.columns, row.written, facts, [cells.get(name) for name in ABOUT_DEBATES])
 
 
-def zip_batch(rows: Rows, csv_text: str) -> IO[bytes]:
-    """Makes a ZIP file with a batch's table and the reports of its rows. Blocking.
+def zip_batch(rows: Rows, tables: Mapping[str, str | bytes]) -> IO[bytes]:
+    """An open ZIP file with a batch's tables, by their names, and the reports of its rows, by number; blocking.
 
-    Args:
-        rows: the batch's debates with their outcomes; rows without a document have no report.
-        csv_text: the table.
-
-    Returns:
-        The open file, at its beginning. The name of each report is the number of its row. If a document was deleted or
-        cannot be read, a text file says why there is no report for the row.
+    If a row has no report, a text says why.
     """
     file = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - the route closes it after sending it
     with ZipFile(file, "w", ZIP_DEFLATED) as archive:
-        archive.writestr("table.csv", csv_text)
-        for job, outcome in rows:
-            if outcome.document:
+        for name, content in tables.items():
+            archive.writestr(name, content)
+        for job, result in rows:
+            if result.document and job.same_as is None:
                 try:
-                    page = report(debates.load(outcome.document), "html")
+                    page = report_of(result.document, "html")
                 except UserError as error:
                     archive.writestr(f"{job.row.number}.txt", f"No report: {error.detail}\n")
                 else:

@@ -1,5 +1,7 @@
 // Requests to the server: its routes for this page, and the LangGraph API.
 
+import { t } from "./text.js";
+
 /** The error of a failed request; status 0 means that the server did not answer. */
 export class RequestError extends Error {
   constructor(detail, status) {
@@ -26,7 +28,7 @@ async function request(path, options) {
     response = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new RequestError("The server cannot be reached. Is `moot serve` still running?", 0);
+    throw new RequestError(t("The server cannot be reached. Is `moot serve` still running?"), 0);
   }
   if (!response.ok) throw new RequestError(await reason(response), response.status);
   return response;
@@ -38,7 +40,7 @@ async function reason(response) {
     const { detail } = JSON.parse(text);
     return typeof detail === "string" ? detail : JSON.stringify(detail);
   } catch {
-    return text.slice(0, 500) || `The server answered ${response.status}.`;
+    return text.slice(0, 500) || t("The server answered {status}.", { status: String(response.status) });
   }
 }
 
@@ -66,7 +68,7 @@ export async function* events(path, { body, last, key } = {}) {
     }
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new RequestError("The connection was lost.", 0);
+    throw new RequestError(t("The connection was lost."), 0);
   } finally {
     reader.cancel().catch(() => {});
   }

@@ -1,5 +1,7 @@
 // DOM elements. Texts become text nodes only: texts from models, evidence and people are never parsed as markup.
 
+import { t } from "./text.js";
+
 /** An element with attributes and children; null and false are skipped. A function such as `onclick` is an event handler. */
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
@@ -37,19 +39,20 @@ export function icon(kind) {
   return svg("svg", { class: kind === "run" ? "i spins" : "i", "aria-hidden": "true" }, svg("use", { href: `#i-${kind}` }));
 }
 
-/** An answer as an icon, a colour and a word. */
+/** An answer as an icon, a colour and a word. Stored words are in English; those of the kind `text` are not ours. */
 export function chip({ kind, word }) {
-  return h("span", { class: `chip ${kind}`, dir: "auto" }, kind !== "text" && icon(kind), word);
+  const [, own, more] = /^(.*?)(?: \((.+)\))?$/s.exec(word);
+  return h("span", { class: `chip ${kind}`, dir: "auto" }, kind === "text" ? word : [icon(kind), t(own) + (more ? ` (${t(more)})` : "")]);
 }
 
 /** A text with citations; the parts are [[text, source number or null]]. */
 export function spoken(parts) {
-  return parts.map(([text, number]) => [text, number !== null && h("a", { class: "cite", href: `#s${number}`, "aria-label": `Source ${number}` }, `[${number}]`)]);
+  return parts.map(([text, number]) => [text, number !== null && h("a", { class: "cite", href: `#s${number}`, "aria-label": t("Source {number}", { number }) }, `[${number}]`)]);
 }
 
 /** A number, or "unknown". */
 export function figure(value, digits = 2) {
-  return typeof value === "number" ? value.toFixed(digits) : "unknown";
+  return typeof value === "number" ? value.toFixed(digits) : t("unknown");
 }
 
 const CHILDREN = new WeakMap();
@@ -123,8 +126,8 @@ export function message(heading, text, ...acts) {
 
 /** The page after an error: the reason, and what to do. */
 export function showError(main, error) {
-  const again = h("button", { type: "button", class: "btn main", onclick: () => location.reload() }, "Try again");
-  const shown = message(error.status === 0 ? "The server does not answer" : "This page cannot be shown", null, again, h("a", { class: "btn", href: "/moot" }, "New check"));
+  const again = h("button", { type: "button", class: "btn main", onclick: () => location.reload() }, t("Try again"));
+  const shown = message(error.status === 0 ? t("The server does not answer") : t("This page cannot be shown"), null, again, h("a", { class: "btn", href: "/moot" }, t("New check")));
   shown.firstChild.after(h("p", { role: "alert" }, error.message));
   main.replaceChildren(shown);
 }

@@ -1,6 +1,7 @@
 // The debating graph of a round (which agent hears which), as a drawing and as a table.
 
 import { figure, h, svg } from "./dom.js";
+import { t } from "./text.js";
 
 const SIZE = 300;
 const RADIUS = 125;
@@ -10,8 +11,8 @@ const DOT = 17;
 export function graphOf(entry) {
   const readers = Object.keys(entry.kept ?? {});
   if (!readers.length) return null;
-  const caption = `Who hears whom in round ${entry.round}: the weights, and the kept edges`;
-  return h("figure", { class: "graph" }, picture(entry, readers), h("details", { open: true }, h("summary", {}, "Weights as a table"), table(entry, readers)), h("figcaption", {}, caption));
+  const caption = t("Who hears whom in round {number}: the weights, and the kept edges", { number: entry.round });
+  return h("figure", { class: "graph" }, picture(entry, readers), h("details", { open: true }, h("summary", {}, t("Weights as a table")), table(entry, readers)), h("figcaption", {}, caption));
 }
 
 function weight(entry, reader, source) {
@@ -31,7 +32,7 @@ function picture(entry, names) {
     return svg("g", {}, svg("circle", { cx: x, cy: y, r: DOT }), svg("text", { x, y: y + 5, "text-anchor": "middle" }, String(i + 1)));
   });
   const head = svg("marker", { id: `head-${entry.round}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 11, markerHeight: 11, markerUnits: "userSpaceOnUse", orient: "auto" }, svg("path", { d: "M0 0L8 4L0 8z" }));
-  const label = `Kept edges: ${names.map((r) => `${r} hears ${entry.kept[r].join(", ") || "nobody"}`).join("; ")}.`;
+  const label = t("Kept edges: {edges}.", { edges: names.map((r) => t("{name} hears {others}", { name: r, others: entry.kept[r].join(", ") || t("nobody") })).join("; ") });
   const legend = h("ol", { class: "names" }, names.map((name) => h("li", {}, name)));
   return h("div", { class: "picture" }, svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img", "aria-label": label }, svg("defs", {}, head), edges.filter(Boolean), dots), legend);
 
@@ -56,15 +57,15 @@ function table(entry, names) {
     if (reader === source) return h("td", {}, "-");
     const value = weight(entry, reader, source);
     const kept = entry.kept[reader].includes(source);
-    return h("td", { class: kept ? "kept" : null }, value === null ? "" : figure(value), kept ? " kept" : "");
+    return h("td", { class: kept ? "kept" : null }, value === null ? "" : figure(value), kept ? (" " + t("kept")) : "");
   };
   return h(
     "div",
-    { class: "wide", tabindex: 0, role: "region", "aria-label": `Weights of round ${entry.round}` },
+    { class: "wide", tabindex: 0, role: "region", "aria-label": t("Weights of round {number}", { number: entry.round }) },
     h(
       "table",
       {},
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "hears"), names.map((name) => h("th", { scope: "col" }, name)))),
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("hears")), names.map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, names.map((reader) => h("tr", {}, h("th", { scope: "row" }, reader), names.map((source) => cell(reader, source))))),
     ),
   );

@@ -2,6 +2,7 @@
 
 import { ask } from "./api.js";
 import { fault, h } from "./dom.js";
+import { t } from "./text.js";
 
 const KINDS = ".pdf,.html,.docx,.xlsx,.csv,.txt,.md,.jsonl";
 let count = 0;
@@ -14,11 +15,11 @@ export class TextsField {
     this.documents = [];
     this.list = h("div", {});
     this.problem = h("div", {});
-    this.button = h("button", { type: "button", class: "btn slim", onclick: () => this.add({}).title.focus() }, "Add a text");
+    this.button = h("button", { type: "button", class: "btn slim", onclick: () => this.add({}).title.focus() }, t("Add a text"));
     const id = `texts-${(count += 1)}`;
     const files = h("input", { type: "file", id, multiple: true, accept: KINDS });
     files.addEventListener("change", () => this.take(files));
-    this.node = h("div", { class: "texts", oninput: () => this.changed() }, this.list, this.problem, h("div", { class: "bar" }, this.button, h("label", { for: id }, "or choose files", h("span", { class: "quiet tiny" }, ` (${KINDS.replaceAll(",", ", ")})`)), files));
+    this.node = h("div", { class: "texts", oninput: () => this.changed() }, this.list, this.problem, h("div", { class: "bar" }, this.button, h("label", { for: id }, t("or choose files"), h("span", { class: "quiet tiny" }, ` (${KINDS.replaceAll(",", ", ")})`)), files));
   }
 
   /** Adds a row for a text; fields without an input, such as `url`, are kept. */
@@ -35,7 +36,7 @@ export class TextsField {
       this.changed();
     };
     const legend = h("legend", {});
-    const node = h("fieldset", {}, legend, field("Title", title), field("Text", text), h("button", { type: "button", class: "link", onclick: remove }, "Remove"));
+    const node = h("fieldset", {}, legend, field(t("Title"), title), field(t("Text"), text), given.note && h("p", { role: "status" }, given.note), h("button", { type: "button", class: "link", onclick: remove }, t("Remove")));
     const row = { given, title, text, legend, node };
     this.rows.push(row);
     this.list.append(node);
@@ -46,22 +47,23 @@ export class TextsField {
   /** Adds a row for a document; each of its pages or sections is a text that is sent unchanged. */
   #document(name, texts) {
     const length = texts.reduce((sum, one) => sum + one.text.length, 0);
-    const what = `${name}: ${texts.length} ${texts[0].page ? "pages" : "sections"} with ${length.toLocaleString("en")} characters`;
+    const what = `${name}: ${texts[0].page ? t("{count} pages", { count: texts.length }) : t("{count} sections", { count: texts.length })}, ${t("{count} characters", { count: length })}`;
     const remove = () => {
       this.documents = this.documents.filter((one) => one !== row);
       node.remove();
       this.button.focus();
       this.changed();
     };
-    const shown = texts.map((one) => h("p", { dir: "auto" }, h("b", {}, [one.page && `Page ${one.page}`, one.heading].filter(Boolean).join(", ")), ` ${one.text}`));
-    const node = h("fieldset", {}, h("legend", {}, name), h("details", {}, h("summary", {}, what), shown), h("button", { type: "button", class: "link", onclick: remove }, "Remove"));
+    const shown = texts.map((one) => h("p", { dir: "auto" }, h("b", {}, [one.page && t("Page {number}", { number: one.page }), one.heading].filter(Boolean).join(", ")), ` ${one.text}`));
+    const note = texts[0].note && h("p", { role: "status" }, texts[0].note);
+    const node = h("fieldset", {}, h("legend", {}, name), note, h("details", {}, h("summary", {}, what), shown), h("button", { type: "button", class: "link", onclick: remove }, t("Remove")));
     const row = { texts };
     this.documents.push(row);
     this.list.append(node);
   }
 
   #name() {
-    this.rows.forEach(({ legend, title }, i) => (legend.textContent = title.placeholder = `Text ${i + 1}`));
+    this.rows.forEach(({ legend, title }, i) => (legend.textContent = title.placeholder = t("Text {number}", { number: i + 1 })));
   }
 
   async take(files) {
@@ -88,7 +90,7 @@ export class TextsField {
     const typed = this.rows.flatMap(({ given, title, text }) => {
       if (text.value.trim()) return [{ ...given, title: title.value.trim() || title.placeholder, text: text.value }];
       if (!title.value.trim()) return [];
-      throw new Error(`${title.placeholder}: it has a title but no text. Write its text, or remove it.`);
+      throw new Error(`${title.placeholder}: ${t("it has a title but no text. Write its text, or remove it.")}`);
     });
     return [...typed, ...this.documents.flatMap((one) => one.texts)];
   }

@@ -6,27 +6,28 @@ import { announce, fault, h } from "./dom.js";
 import { fieldsOf, foldsOf, json, labelled, linesOf, lists } from "./fields.js";
 import { TextsField } from "./given.js";
 import { begin } from "./live.js";
+import { PLACE, t } from "./text.js";
 
-const EXAMPLE = "The platypus is a mammal that lays eggs.";
+const EXAMPLE = t("The platypus is a mammal that lays eggs.");
 /** What to expect of the built-in model. */
-const BUILT_IN = "Tiny, free, offline. Shows each step; its verdicts mean nothing";
+const BUILT_IN = t("Tiny, free, offline. Shows each step; its verdicts mean nothing");
 const FIRST = ["max_rounds", "rounds", "max_cost", "published_before", "ask_person"];
+/** Settings that say where to search. If one is typed, the ticked evidence is not used. */
+const SOURCES = ["debaters", "agents", "sources", "corpus", "retrieval"];
 const LONGEST = 4000;
 /** The maximum number of words in a line that counts as a claim of a list. */
 const LONGEST_LINE = 40;
 const BULLET = /^(?:[-*•–]|\d{1,3}[.)])\s+/;
-/** Tokens of a call's prompt and of its reply, measured in debates; for estimates of the cost. */
-const A_CALL = [1000, 100];
 
 const THOROUGH = [
-  { key: "quick", graph: "rag", name: "Quick check", short: "Quick", about: "One search, then one answer. Seconds" },
-  { key: "debate", graph: "tool_mad", name: "Debate", about: "Two debaters, up to three rounds. A minute or two" },
-  { key: "trial", graph: "proclaim", name: "Trial", about: "Both sides argued, sides switched, three judges. Several minutes" },
+  { key: "quick", graph: "rag", name: t("Quick check"), short: t("Quick"), about: t("One search, then one answer. Seconds") },
+  { key: "debate", graph: "tool_mad", name: t("Debate"), about: t("Two debaters, up to three rounds. A minute or two") },
+  { key: "trial", graph: "proclaim", name: t("Trial"), about: t("Both sides argued, sides switched, three judges. Several minutes") },
 ];
 
 /** Shows the form for a new check. `again` is the id of a past debate that fills in the form, or null. `many` gets all that is no single claim. */
 export async function newCheck(main, again, many) {
-  document.title = "New check - moot";
+  document.title = t("New check - moot");
   const [choices, old] = await Promise.all([ask("/moot/api/choices"), again ? ask(`/moot/api/debates/${encodeURIComponent(again)}`) : null]);
   const home = new Home(choices, many);
   main.replaceChildren(home.node);
@@ -36,43 +37,60 @@ export async function newCheck(main, again, many) {
   if (home.node.isConnected) main.append(...listed); // otherwise a check has begun
 }
 
+/** The words of the machine's answers. */
+const ANSWERS = { sup: t("Supported"), ref: t("Refuted"), nee: t("Not enough evidence"), con: t("Conflicting") };
+
+/** A day in words; any other date as it is. */
+function dayOf(date) {
+  return /^\d{4}-\d\d-\d\d$/.test(date) ? new Date(`${date}T12:00`).toLocaleDateString(PLACE, { day: "numeric", month: "long", year: "numeric" }) : date;
+}
+
+/** An earlier check of a claim: who, when, the verdict, the claim, and a link. */
+export function earlier({ claim, by, verdict: given, kind, date, title, id, url }) {
+  const verdict = ANSWERS[kind] ?? given;
+  const link = id ? h("a", { href: `/moot/debates/${id}` }, verdict) : url ? h("a", { href: url, rel: "noopener noreferrer nofollow", target: "_blank" }, verdict) : verdict;
+  return h("span", {}, `${by || t("Your own check")}${date && `, ${dayOf(date)}`}: `, link, " ", h("q", { dir: "auto" }, claim), title && h("small", { class: "quiet" }, ` ${title}`));
+}
+
 export class Home {
   constructor(choices, many) {
     this.choices = choices;
     this.many = many;
     const { lacks, model } = choices;
     this.own = choices.corpora.filter((one) => !one.startsWith("demo-"));
-    this.claim = h("textarea", { id: "claim", rows: 3, required: true, dir: "auto", placeholder: "Paste it here. Several claims: one on each line", oninput: () => this.update() });
-    this.thorough = new Choice("thorough", "How thorough", THOROUGH, "debate", () => this.choose(this.thorough.value.graph));
+    this.claim = h("textarea", { id: "claim", rows: 3, required: true, dir: "auto", placeholder: t("Paste it here. Several claims: one on each line"), oninput: () => this.update() });
+    this.thorough = new Choice("thorough", t("How thorough"), THOROUGH, "debate", () => this.choose(this.thorough.value.graph));
     this.evidence = new Choice(
       "evidence",
-      "Which evidence",
+      [t("Which evidence") + " ", h("small", {}, t("one or more"))],
       [
-        { key: "documents", name: "My documents", short: "Mine", about: this.own.length ? `“${this.own[0]}”, or others` : "", lacks: () => (this.#hasDocuments() ? "" : "None yet. Choose this to add some") },
-        { key: "wikipedia", name: "Wikipedia", about: "Searched as it is today" },
-        { key: "web", name: "Web", about: "Searched as it is today", lacks: () => lacks.web, never: Boolean(lacks.web) },
+        { key: "web", name: t("Web"), about: choices.web, lacks: () => lacks.web, never: Boolean(lacks.web) },
+        { key: "documents", name: t("My documents"), short: t("Mine"), about: this.own.length ? t("“{name}”, or others", { name: this.own[0] }) : "", lacks: () => (this.#hasDocuments() ? "" : t("None yet. Choose this to add some")) },
+        { key: "wikipedia", name: t("Wikipedia"), about: t("Passages of its articles, in the claim’s language") },
       ],
-      "wikipedia",
+      lacks.web ? "wikipedia" : "web",
       () => this.#evidenceChosen(),
+      "checkbox",
     );
+    this.used = h("p", { id: "used", role: "status" });
     this.model = new Choice(
       "model",
-      "Which model",
+      t("Which model"),
       [
-        { key: "embedded", name: "Built in", about: BUILT_IN, lacks: () => lacks.embedded, never: Boolean(lacks.embedded) },
+        { key: "embedded", name: t("Built in"), about: BUILT_IN, lacks: () => lacks.embedded, never: Boolean(lacks.embedded) },
         { key: model, name: modelName(model), about: choices.about, lacks: () => lacks[model], never: Boolean(lacks[model]) },
-        { key: "other", name: "Another", about: "By name, from any provider" },
+        { key: "other", name: t("Another"), about: t("By name, from any provider") },
       ],
       lacks[model] ? choices.usual : model,
       () => this.#modelChosen(),
     );
-    this.named = h("input", { id: "model-name", type: "text", list: "known-models", placeholder: "provider:name, for example ollama:qwen3:8b", autocomplete: "off", oninput: () => this.update() });
-    this.byName = h("div", { class: "field byname", hidden: true }, h("label", { for: "model-name" }, "Name of the model"), this.named);
+    this.named = h("input", { id: "model-name", type: "text", list: "known-models", placeholder: t("provider:name, for example ollama:qwen3:8b"), autocomplete: "off", oninput: () => this.update() });
+    this.byName = h("div", { class: "field byname", hidden: true }, h("label", { for: "model-name" }, t("Name of the model")), this.named);
     this.given = new TextsField(() => this.update());
-    const sample = { "demo-encyclopaedia": "a small sample encyclopaedia", "demo-news": "small sample news" };
-    this.collection = h("select", { id: "collection", onchange: () => this.update() }, h("option", { value: "" }, "none: only the texts added here"), [...this.own, ...Object.keys(sample)].map((one) => h("option", { value: one }, sample[one] ?? `“${one}”`)));
+    const sample = { "demo-encyclopaedia": t("a small sample encyclopaedia"), "demo-news": t("small sample news") };
+    this.collection = h("select", { id: "collection", onchange: () => this.update() }, h("option", { value: "" }, t("none: only the texts added here")), [...this.own, ...Object.keys(sample)].map((one) => h("option", { value: one }, sample[one] ?? `“${one}”`)));
     this.collection.value = this.own[0] ?? "";
-    this.documents = h("details", { class: "fold", id: "documents" }, h("summary", {}, h("span", { class: "nb" }, "My documents"), h("span", { class: "quiet" }, "files and texts that are shown to every agent")), h("div", { class: "inside" }, this.given.node, labelled("And search in", this.collection, "Collections are made with moot index.")));
+    this.documents = h("details", { class: "fold", id: "documents" }, h("summary", {}, h("span", { class: "nb" }, t("My documents")), h("span", { class: "quiet" }, t("files and texts that are shown to every agent"))), h("div", { class: "inside" }, this.given.node, labelled(t("And search in"), this.collection, t("Collections are made with moot index."))));
     this.#rest();
     this.#build();
     this.choose("tool_mad");
@@ -81,13 +99,14 @@ export class Home {
   /** Creates the folded fields: speaker, limits, method, answers, and every setting of the method. */
   #rest() {
     const { choices } = this;
-    this.speaker = h("input", { id: "speaker", type: "text", maxlength: 200, dir: "auto", autocomplete: "off", placeholder: "Name or outlet" });
-    this.date = h("input", { id: "claim-date", type: "text", pattern: "\\d{4}(-\\d\\d){0,2}", placeholder: "2020-10-21", title: "A year, a month or a day: 2020, 2020-10, 2020-10-21", autocomplete: "off" });
-    this.preset = h("select", { id: "preset", "aria-describedby": "preset-about", onchange: () => this.fill() }, h("option", { value: "" }, "none"), choices.presets.map(({ name }) => h("option", { value: name }, name)));
+    this.page = h("input", { id: "appeared-at", type: "url", maxlength: 2000, autocomplete: "off", placeholder: "example.org/story" });
+    this.speaker = h("input", { id: "speaker", type: "text", maxlength: 200, dir: "auto", autocomplete: "off", placeholder: t("Name or outlet") });
+    this.date = h("input", { id: "claim-date", type: "text", pattern: "\\d{4}(-\\d\\d){0,2}", placeholder: "2020-10-21", title: t("A year, a month or a day: 2020, 2020-10, 2020-10-21"), autocomplete: "off" });
+    this.preset = h("select", { id: "preset", "aria-describedby": "preset-about", onchange: () => this.choose(this.graph.value) }, h("option", { value: "practical" }, t("practical: as moot recommends for checks")), h("option", { value: "paper" }, t("paper: as the method was published")));
     this.presetAbout = h("p", { class: "quiet tiny", id: "preset-about" });
     this.graph = h("select", { id: "graph", "aria-describedby": "graph-about", onchange: () => this.choose(this.graph.value) }, choices.graphs.map(({ name }) => h("option", { value: name }, choices.methods[name] ?? name)));
     this.about = h("p", { class: "quiet tiny", id: "graph-about" });
-    this.task = h("select", { id: "task" }, h("option", { value: "" }, "the method's default"), Object.entries(choices.tasks).map(([name, about]) => h("option", { value: name }, `${name} - ${about}`)));
+    this.task = h("select", { id: "task" }, h("option", { value: "" }, t("the method's default")), Object.entries(choices.tasks).map(([name, about]) => h("option", { value: name }, `${name} - ${about}`)));
     this.labels = h("textarea", { id: "labels", rows: 3 });
     this.options = h("textarea", { id: "options", rows: 3 });
     this.more = h("textarea", { id: "more", rows: 3, placeholder: '{"models": {"judge": "openai:gpt-5-mini"}}', spellcheck: "false" });
@@ -98,41 +117,42 @@ export class Home {
 
   #build() {
     this.problem = h("div", {});
-    this.button = h("button", { type: "submit", class: "btn main" }, "Check it");
+    this.button = h("button", { type: "submit", class: "btn main" }, t("Check it"));
     this.line = h("p", { id: "line" });
     this.button.setAttribute("aria-describedby", "line");
     this.instead = h("button", { type: "button", class: "link", hidden: true, onclick: () => this.#useOtherKind() });
     const example = h("button", { type: "button", class: "link", onclick: () => this.#example() }, EXAMPLE);
-    const files = h("button", { type: "button", class: "link files", onclick: () => this.#open(this.documents) }, "Add documents");
+    const files = h("button", { type: "button", class: "link files", onclick: () => this.#open(this.documents) }, t("Add documents"));
     this.node = h(
       "form",
       { class: "ask", onsubmit: (event) => this.send(event) },
-      h("h1", {}, "Check a claim"),
-      h("p", { class: "lede" }, "Language models search for evidence, argue over it, and quote the passages that support their verdict."),
+      h("h1", {}, t("Check a claim")),
+      h("p", { class: "lede" }, t("Language models search for evidence, argue over it, and quote the passages that support their verdict.")),
       this.choices.unset && this.choices.usual !== "embedded" && firstModel(),
-      h("div", { class: "box" }, h("label", { for: "claim" }, "A claim, an article or a web address"), this.claim, h("div", { class: "under" }, h("span", {}, "Try: ", example), files)),
+      h("div", { class: "box" }, h("label", { for: "claim" }, t("A claim, an article or a web address")), this.claim, h("div", { class: "under" }, h("span", {}, t("Try:") + " ", example), files)),
       h("div", { class: "three" }, this.thorough.node, this.evidence.node, this.model.node),
       this.byName,
+      this.used,
       this.problem,
       h("div", { class: "go" }, this.button, h("div", {}, this.line, this.instead)),
       this.documents,
       h(
         "details",
         { class: "fold", id: "more-options" },
-        h("summary", {}, h("span", { class: "nb" }, "More options"), h("span", { class: "quiet" }, "who said it and when, rounds, limits, when to ask you")),
-        h("div", { class: "inside" }, h("div", { class: "grid" }, labelled("Who said it", this.speaker), labelled("When it was said or published", this.date)), this.first),
+        h("summary", {}, h("span", { class: "nb" }, t("More options")), h("span", { class: "quiet" }, t("who said it and when, rounds, limits, when to ask you"))),
+        h("div", { class: "inside" }, h("div", { class: "grid" }, labelled(t("Who said it"), this.speaker), labelled(t("When it was said or published"), this.date), labelled(t("Page on which it appeared"), this.page)), this.first),
       ),
       h(
         "details",
         { class: "fold", id: "expert" },
-        h("summary", {}, h("span", { class: "nb" }, "Method and every setting"), h("span", { class: "quiet" }, "for experts in debate systems")),
+        h("summary", {}, h("span", { class: "nb" }, t("Method and every setting")), h("span", { class: "quiet" }, t("for experts in debate systems"))),
         h(
           "div",
           { class: "inside" },
-          h("div", { class: "two" }, h("div", {}, labelled("Method", this.graph), this.about), h("div", {}, labelled("Ready-made set of settings", this.preset), this.presetAbout)),
-          h("details", { class: "fold" }, h("summary", {}, h("span", { class: "nb" }, "Kind of answer"), h("span", { class: "quiet" }, "task, labels, options")), h("div", { class: "grid" }, labelled("Task", this.task), labelled("Your own labels (one per line)", this.labels), labelled("Options to choose from (one per line)", this.options))),
+          h("div", { class: "two" }, h("div", {}, labelled(t("Method"), this.graph), this.about), h("div", {}, labelled(t("Preset"), this.preset), this.presetAbout)),
+          h("details", { class: "fold" }, h("summary", {}, h("span", { class: "nb" }, t("Kind of answer")), h("span", { class: "quiet" }, t("task, labels, options"))), h("div", { class: "grid" }, labelled(t("Task"), this.task), labelled(t("Your own labels (one per line)"), this.labels), labelled(t("Options to choose from (one per line)"), this.options))),
           this.folds,
-          labelled("Settings as JSON; they override all others", this.more),
+          labelled(t("Settings as JSON; they override all others"), this.more),
         ),
       ),
       lists(this.choices),
@@ -160,7 +180,7 @@ export class Home {
   }
 
   #evidenceChosen() {
-    if (this.evidence.key === "documents" && !this.#hasDocuments()) this.#open(this.documents);
+    if (this.evidence.keys.includes("documents") && !this.#hasDocuments()) this.#open(this.documents);
     this.update();
   }
 
@@ -180,23 +200,18 @@ export class Home {
     this.graph.value = graph;
     this.thorough.set(THOROUGH.find((one) => one.graph === graph)?.key);
     this.about.textContent = about;
-    this.properties = settings.properties;
-    this.fields = fieldsOf(settings, this.fields);
+    this.properties = this.#withDefaults(settings.properties);
+    this.fields = fieldsOf({ ...settings, properties: this.properties }, this.fields);
+    const decided = this.fields.filter(({ name }) => this.properties[name].presets).map(({ title }) => title);
+    this.presetAbout.textContent = decided.length ? t("It sets the defaults of: {settings}.", { settings: decided.join(", ") }) : t("It changes nothing for this method.");
     this.first.replaceChildren(...FIRST.flatMap((name) => this.fields.filter((one) => one.name === name)).map((one) => one.node));
     this.folds.replaceChildren(...foldsOf(this.fields, FIRST));
     this.update();
   }
 
-  /** Replaces the fields' values with those of the chosen preset. */
-  fill() {
-    const preset = this.choices.presets.find(({ name }) => name === this.preset.value) ?? { about: "", graph: this.graph.value, settings: {} };
-    this.task.value = preset.task ?? "";
-    this.fields = [];
-    this.choose(preset.graph);
-    this.#fillIn(preset.settings);
-    const set = Object.keys(preset.settings).map((name) => this.fields.find((one) => one.name === name)?.title ?? name);
-    this.presetAbout.textContent = set.length ? `${preset.about} It fills in: ${[...set, ...(preset.task ? ["Task"] : [])].join(", ")}.` : "";
-    this.update();
+  /** The schemas of settings with the defaults of the chosen preset, without the preset itself. */
+  #withDefaults({ preset, ...properties }) {
+    return Object.fromEntries(Object.entries(properties).map(([name, one]) => [name, one.presets ? { ...one, default: one.presets[this.preset.value] } : one]));
   }
 
   /** Fills in the values of settings that have a field; the other values go into the JSON field. */
@@ -214,8 +229,9 @@ export class Home {
   repeat({ claim, graph, settings, task, evidence }) {
     this.claim.value = claim;
     this.forced = "claim";
+    this.preset.value = settings.preset;
     this.choose(graph);
-    const { properties } = this.choices.graphs.find(({ name }) => name === graph).settings;
+    const { properties } = this;
     const set = Object.entries(settings).filter(([name, value]) => properties[name] && JSON.stringify(value) !== JSON.stringify(properties[name].default));
     const simple = ([name]) => !["debaters", "agents", "models"].includes(name);
     this.#fillIn(Object.fromEntries(set.filter(simple)));
@@ -224,45 +240,84 @@ export class Home {
     if (task?.name && task.name in this.choices.tasks) this.task.value = task.name;
     this.speaker.value = task?.speaker ?? "";
     this.date.value = task?.claim_date ?? "";
+    this.page.value = task?.appeared_at ?? "";
     const given = (evidence ?? []).filter((piece) => piece.retrievals.some((one) => one.retriever === "given" && one.agent === "given"));
     given.forEach(({ id, title, text, url, published, page, heading }) => this.given.add(kept({ id, title, text, url, published, page, heading })));
     if (given.length) this.documents.open = true;
     this.node.querySelector("#expert").open = set.length > 0;
   }
 
-  /** Updates the button, the hints and the estimate, for the kind of the pasted text and the choices. */
+  /** Updates the button and the hints, for the kind of the pasted text and the choices. */
   update() {
     const text = this.claim.value.trim();
     this.kind = this.forced ?? kindOf(text);
     const builtIn = this.model.key === "embedded" && !this.more.value.includes('"model"');
     const reads = this.kind === "article" || this.kind === "url"; // claims must be found by a model
-    this.button.textContent = this.kind === "claim" ? "Check it" : this.kind === "list" ? "List these claims" : builtIn ? "List its sentences" : "Find its claims";
+    this.button.textContent = this.kind === "claim" ? (this.earlierFor === text ? t("Check it anyway") : t("Check it")) : this.kind === "list" ? t("List these claims") : builtIn ? t("List its sentences") : t("Find its claims");
     this.other = this.kind === "list" && isLong(text) ? "article" : "claim";
-    this.instead.textContent = this.other === "article" ? "Find its claims instead" : "Check it as one claim instead";
+    this.instead.textContent = this.other === "article" ? t("Find its claims instead") : t("Check it as one claim instead");
     this.instead.hidden = (this.kind !== "article" && this.kind !== "list") || (this.other === "claim" && text.length > LONGEST);
     for (const one of [this.thorough, this.evidence, this.model]) one.update();
-    const searches = this.properties && (this.properties.sources || this.properties.debaters?.default?.some?.((one) => one.retriever));
-    this.evidence.disable(searches ? "" : "This method does not search: the models answer from what they know.");
-    const hint = this.kind === "list" ? `${linesOf(text).length} lines, each read as one claim: they are listed for you to tick.` : reads && builtIn ? "The built-in model is too weak to find claims: every sentence is listed for you to tick." : this.kind === "url" ? "The page is read, and the claims in it are listed for you to tick." : this.kind === "article" ? "This looks like an article: the claims in it are listed for you to tick." : this.#cost();
+    const searches = this.#searches();
+    this.evidence.disable(searches ? "" : t("This method does not search: the models answer from what they know."));
+    this.#askEvidence();
+    const hint = this.kind === "list" ? t("{count} lines, each read as one claim: they are listed for you to tick.", { count: linesOf(text).length }) : reads && builtIn ? t("The built-in model is too weak to find claims: every sentence is listed for you to tick.") : this.kind === "url" ? t("The page is read, and the claims in it are listed for you to tick.") : this.kind === "article" ? t("This looks like an article: the claims in it are listed for you to tick.") : this.#ends();
     this.line.textContent = hint;
+    if (this.kind === "claim") this.#addCost(hint);
   }
 
-  #cost() {
-    const { calls, cost } = this.estimate();
+  /** Whether the method searches for evidence. */
+  #searches() {
+    const readers = (name) => this.properties[name]?.default?.some?.((one) => one.retriever);
+    return Boolean(this.properties && (this.properties.sources || readers("debaters") || readers("agents")));
+  }
+
+  /** Asks the server for the settings of the ticked evidence, and says which sources will be used. */
+  async #askEvidence() {
+    const typed = this.fields.some(({ name, read }) => SOURCES.includes(name) && read() !== undefined) || SOURCES.some((name) => this.more.value.includes(`"${name}"`));
+    if (!this.#searches() || typed) {
+      this.used.replaceChildren(...(typed && this.#searches() ? [h("b", {}, t("Will be used:") + " "), t("the sources named under “Method and every setting”.")] : []));
+      this.asked = "";
+      return;
+    }
+    const body = { graph: this.graph.value, words: this.evidence.keys, corpus: this.collection.value, given: this.given.count > 0 };
+    if (!body.words.includes("documents")) body.corpus = "";
+    const asked = JSON.stringify(body);
+    if (asked === this.asked) return;
+    this.asked = asked;
+    const problemHere = !body.words.length ? t("Tick at least one kind of evidence: without evidence there is no verdict.") : body.words.includes("documents") && !this.#hasDocuments() ? t("There are no documents yet: add some under “My documents”, or choose other evidence.") : "";
+    this.found = problemHere ? Promise.resolve({ problem: problemHere }) : ask("/moot/api/evidence", { body }).catch(({ message }) => ({ problem: message }));
+    const { used, problem } = await this.found;
+    if (asked !== this.asked) return;
+    this.used.replaceChildren(h("b", {}, problem ? (t("Nothing will be searched:") + " ") : (t("Will be used:") + " ")), problem ?? used);
+    this.used.classList.toggle("w", Boolean(problem));
+  }
+
+  /** Whether pages that a web search finds are read. */
+  #reads() {
+    const typed = this.fields.find((one) => one.name === "read_pages")?.read();
+    return this.evidence.keys.includes("web") && (typed ?? this.properties.read_pages?.default ?? false);
+  }
+
+  #ends() {
     const limit = this.fields.find((one) => one.name === "max_cost")?.read();
     const builtIn = this.model.key === "embedded";
-    return `At most about ${inWords({ calls, cost })}${builtIn ? ", free" : ""}. It stops ${limit ? `at $${limit}, or ` : ""}when you stop it.${builtIn ? " The built-in model only shows how a check runs: its verdict will mean nothing." : ""}`;
+    const pages = this.#reads() ? (" " + t("The pages that the web search finds are fetched and read.")) : "";
+    const stops = limit ? t("It stops at ${usd}, or when you stop it.", { usd: String(limit) }) : t("It stops when you stop it.");
+    const free = builtIn ? `${t("Free.")} ` : "";
+    return `${free}${stops}${pages}${builtIn ? ` ${t("The built-in model only shows how a check runs: its verdict will mean nothing.")}` : ""}`;
   }
 
-  /** The estimated maximum of one check, {calls, cost}; the cost is in USD, or null if no price is known. */
-  estimate() {
-    const setting = (name, otherwise) => Number(this.fields.find((one) => one.name === name)?.read() ?? this.properties[name]?.default ?? otherwise);
-    const speakers = (this.properties.debaters?.default ?? this.properties.agents?.default)?.length ?? 1;
-    const rounds = setting("max_rounds", setting("rounds", 1));
-    const callsByMethod = { rag: 1, standard_prompting: 1, chain_of_thought: 1, self_consistency: 5, react: 7, multi_agent_voting: 3, tool_mad: speakers * rounds * 5 + 1, proclaim: 20 + 7 * rounds + 14 };
-    const calls = callsByMethod[this.graph.value] ?? speakers * (rounds + 1) + rounds;
-    const price = this.choices.prices[this.#modelName()];
-    return { calls, cost: price ? (calls * (A_CALL[0] * price.input + A_CALL[1] * price.output)) / 1e6 : null };
+  /** Puts what one check is expected to take before the `hint`, unless the hint has changed in the meantime. */
+  async #addCost(hint) {
+    const asked = (this.costAsked = Symbol());
+    let words = "";
+    try {
+      words = await expectedWords(await this.request(), 1);
+    } catch {
+      // a choice is missing, such as the model's name; the button says which
+    }
+    if (words && asked === this.costAsked && this.line.textContent === hint) this.line.textContent = `${words} ${hint}`;
   }
 
   #modelName() {
@@ -275,12 +330,13 @@ export class Home {
     this.problem.replaceChildren();
     try {
       if (this.kind !== "claim") {
-        await this.many(this.node.closest("main"), this.kind, this.claim.value.trim(), this.request());
+        await this.many(this.node.closest("main"), this.kind, this.claim.value.trim(), await this.request());
         return;
       }
-      if (this.claim.value.length > LONGEST) throw new Error(`A claim has at most ${LONGEST.toLocaleString("en")} characters; this text has ${this.claim.value.length.toLocaleString("en")}.`);
-      const { graph, input, context } = this.request();
-      announce("The check begins.");
+      if (this.claim.value.length > LONGEST) throw new Error(t("A claim has at most {most} characters; this text has {length}.", { most: LONGEST, length: this.claim.value.length }));
+      const { graph, input, context } = await this.request();
+      if (!(await this.#isNew(this.claim.value.trim()))) return;
+      announce(t("The check begins."));
       const asked = [graph, { claim: this.claim.value, ...input }, context];
       const signature = JSON.stringify(asked);
       if (signature !== this.signature) this.key = uuid(); // a retry after an error is the same debate
@@ -292,15 +348,29 @@ export class Home {
     }
   }
 
-  /** A request for a debate, {graph, input without a claim, context}; `each` is the estimate, `builtIn` says if its model is built in. */
-  request() {
-    const context = { ...this.#chosenSettings(), ...this.#typedSettings() };
-    return { graph: this.graph.value, input: this.#input(), context, each: this.estimate(), builtIn: context.model === this.choices.embedded };
+  /** Whether the claim was not checked before; if it was, the checks are listed, and a second press begins the check. */
+  async #isNew(claim) {
+    if (this.lookedUp === claim) return true;
+    const { found: [{ checks, problem }] } = await ask("/moot/api/earlier", { body: { claims: [claim] } });
+    this.lookedUp = claim;
+    if (!checks.length) return true;
+    this.earlierFor = claim;
+    const lines = checks.map((one) => h("li", {}, earlier(one)));
+    this.problem.replaceChildren(h("div", { class: "message earlier", role: "status" }, h("p", {}, h("b", {}, t("Checked before"))), h("ul", {}, lines), problem && h("p", { class: "small quiet" }, t("Published fact checks could not be looked up: {why}", { why: problem }))));
+    this.button.disabled = false;
+    this.update();
+    return false;
+  }
+
+  /** A request for a debate, {graph, input without a claim, context}; `builtIn` says if its model is built in. */
+  async request() {
+    const context = { preset: this.preset.value, ...(await this.#chosenSettings()), ...this.#typedSettings() };
+    return { graph: this.graph.value, input: this.#input(), context, builtIn: context.model === this.choices.embedded };
   }
 
   /** The request, with another model if one is given. */
-  plain(model) {
-    const { context, ...others } = this.request();
+  async plain(model) {
+    const { context, ...others } = await this.request();
     return { ...others, context: { ...context, ...(model && { model }) } };
   }
 
@@ -309,6 +379,7 @@ export class Home {
     if (this.task.value) input.task = this.task.value;
     if (this.speaker.value.trim()) input.speaker = this.speaker.value.trim();
     if (this.date.value.trim()) input.claim_date = this.date.value.trim();
+    if (this.page.value.trim()) input.appeared_at = this.page.value.trim();
     for (const name of ["labels", "options"]) {
       const lines = linesOf(this[name].value);
       if (lines.length) input[name] = lines;
@@ -319,28 +390,21 @@ export class Home {
   }
 
   /** Settings from the three choices; typed settings override them. */
-  #chosenSettings() {
+  async #chosenSettings() {
     const model = this.#modelName();
     const typed = this.#typedSettings();
-    if (!model && !typed.model && !typed.models) throw new Error(this.model.key ? "Name the model, or choose another one." : "Choose a model.");
+    if (!model && !typed.model && !typed.models) throw new Error(this.model.key ? t("Name the model, or choose another one.") : t("Choose a model."));
     const chosen = model ? { model: model === "embedded" ? this.choices.embedded : model } : {};
-    const debaters = this.properties.debaters?.default;
-    const own = debaters?.some?.((one) => one.retriever) ? debaters : null;
-    if (!own && !this.properties.sources) return chosen;
-    if (typed.debaters || typed.sources || typed.corpus || typed.retrieval) return chosen;
-    if (this.evidence.key !== "documents") {
-      const source = this.evidence.key;
-      return { ...chosen, ...(own ? { debaters: own.map((one) => ({ ...one, retriever: source })) } : { sources: [source] }) };
-    }
-    const name = this.collection.value;
-    if (name) return { ...chosen, ...(own ? { debaters: own.map((one, i) => ({ ...one, retriever: `${i % 2 ? "bm25" : "chroma"}:${name}` })) } : { sources: [`hybrid:${name}`] }) };
-    if (!this.given.count) throw new Error("There are no documents yet: add some under “My documents”, or choose other evidence.");
-    return { ...chosen, ...(this.properties.retrieval ? { retrieval: "none" } : { sources: [] }) };
+    if (!this.#searches() || SOURCES.some((name) => typed[name])) return chosen;
+    this.#askEvidence();
+    const { settings, problem } = await this.found;
+    if (problem) throw new Error(problem);
+    return { ...chosen, ...settings };
   }
 
   #typedSettings() {
     const typed = Object.fromEntries(this.fields.map((field) => [field.name, field.read()]).filter(([, value]) => value !== undefined));
-    return { ...typed, ...(this.more.value.trim() ? json("Settings as JSON", this.more.value) : {}) };
+    return { ...typed, ...(this.more.value.trim() ? json(t("Settings as JSON"), this.more.value) : {}) };
   }
 }
 
@@ -350,21 +414,30 @@ function firstModel() {
   return h(
     "p",
     { class: "note", id: "first-model" },
-    h("b", {}, "First, a model. "),
-    "With Ollama: choose “Another” and type ",
+    h("b", {}, t("First, a model.")),
+    ` ${t("With Ollama, choose “Another” and type this:")} `,
     code("ollama:qwen3:8b"),
-    ". With a key: stop moot, type ",
+    `. ${t("With a key, stop moot, type this with your key, and start moot again:")} `,
     code("export OPENAI_API_KEY=..."),
-    " with your key, and start moot again. No model yet? ",
-    h("a", { href: "/moot/example" }, "See a finished check"),
+    `. ${t("No model yet?")} `,
+    h("a", { href: "/moot/example" }, t("See a finished check")),
     ".",
   );
 }
 
-/** A number of calls and their cost, in words. */
-export function inWords({ calls, cost }) {
-  const dollars = cost ? ` and ${cost < 0.001 ? "under $0.001" : `$${cost.toPrecision(cost < 0.1 ? 1 : 2)}`}` : "";
-  return `${calls.toLocaleString("en")} model ${calls === 1 ? "call" : "calls"}${dollars}`;
+const told = new Map();
+
+/** What a number of checks are expected to take, in words; empty if that is not known. */
+export function expectedWords({ graph, input, context }, count) {
+  const given = (input.given ?? []).reduce((sum, one) => sum + one.text.length, 0);
+  const body = { graph, context, count, given };
+  const key = JSON.stringify(body);
+  if (!told.has(key)) {
+    const words = ask("/moot/api/expected", { body }).then((answer) => answer.words);
+    told.set(key, words);
+    words.catch(() => told.delete(key));
+  }
+  return told.get(key);
 }
 
 /** The kind of a pasted text: claim, list, article or url. */
@@ -389,13 +462,13 @@ function kept(of) {
   return Object.fromEntries(Object.entries(of).filter(([, value]) => value !== undefined && value !== null && value !== ""));
 }
 
-/** One of the three choices: radio buttons, each with a description; on a narrow screen, segments with one hint. */
+/** One of the three choices: radio buttons or check boxes, each with a description; on a narrow screen, segments with one hint. */
 class Choice {
-  constructor(name, legend, options, chosen, changed) {
+  constructor(name, legend, options, chosen, changed, type = "radio") {
     this.options = options;
     this.hint = h("p", { class: "hints", "aria-hidden": "true" });
     this.rows = options.map((one) => {
-      const input = h("input", { type: "radio", name, id: `${name}-${one.key}`, value: one.key, checked: one.key === chosen, disabled: one.never, "aria-describedby": `${name}-${one.key}-about`, onchange: changed });
+      const input = h("input", { type, name, id: `${name}-${one.key}`, value: one.key, checked: one.key === chosen, disabled: one.never, "aria-describedby": `${name}-${one.key}-about`, onchange: changed });
       const about = h("small", { id: `${name}-${one.key}-about` });
       const node = h("div", { class: "opt" }, input, h("div", {}, h("label", { for: input.id }, one.name), about));
       return { one, input, about, node };
@@ -405,6 +478,10 @@ class Choice {
 
   get key() {
     return this.rows.find(({ input }) => input.checked)?.one.key;
+  }
+
+  get keys() {
+    return this.rows.filter(({ input }) => input.checked).map(({ one }) => one.key);
   }
 
   get value() {
@@ -421,9 +498,9 @@ class Choice {
       about.textContent = lacks || one.about;
       about.classList.toggle("w", Boolean(lacks));
     }
-    const at = this.rows.find(({ input }) => input.checked);
+    const at = this.rows.filter(({ input }) => input.checked);
     const never = this.rows.filter(({ one }) => one.never).map(({ one, about }) => `${one.name}: ${about.textContent}`);
-    this.hint.textContent = [at ? at.about.textContent : "", ...never].filter(Boolean).join(". ");
+    this.hint.textContent = [...at.map(({ about }) => about.textContent), ...never].filter(Boolean).join(". ");
   }
 
   /** Disables the choice, and says why. */

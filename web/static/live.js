@@ -5,6 +5,7 @@ import { fault, h, icon, message, slices } from "./dom.js";
 import { DebateView } from "./view.js";
 import { mergeUpdates } from "./state.js";
 import { question } from "./question.js";
+import { PLACE, t } from "./text.js";
 
 const STREAM = { stream_mode: ["updates", "custom"], stream_subgraphs: true, stream_resumable: true, on_disconnect: "continue", multitask_strategy: "reject" };
 /** Milliseconds before each attempt to rejoin a run; the last one repeats. */
@@ -31,7 +32,7 @@ export async function begin(main, key, graph, input, context) {
 export async function watch(main, thread) {
   const place = `/threads/${encodeURIComponent(thread)}`;
   const [state, [last]] = await Promise.all([ask(`${place}/state`), ask(`${place}/runs?limit=1`)]).catch(explainMissing);
-  if (!last && !state.values?.graph && !state.values?.text) throw new Error("Nothing has run on this thread.");
+  if (!last && !state.values?.graph && !state.values?.text) throw new Error(t("Nothing has run on this thread."));
   const { input, context } = last?.kwargs ?? {}; // while models load, only the request has the claim
   const system = state.values?.graph ?? last?.metadata?.graph_id ?? (state.values?.text ? "find_claims" : null);
   const opened = last && Date.parse(last.created_at);
@@ -44,7 +45,7 @@ export async function watch(main, thread) {
 
 function explainMissing(error) {
   if (error.status !== 404) throw error;
-  throw new Error("The server has no thread for this debate: look for it in the past checks.");
+  throw new Error(t("The server has no thread for this debate: look for it in the past checks."));
 }
 
 class Live {
@@ -65,13 +66,13 @@ class Live {
     document.querySelector("nav [aria-current]")?.removeAttribute("aria-current");
     this.last = "0";
     this.working.clear();
-    this.stop = h("button", { type: "button", class: "btn", onclick: () => this.cancel() }, "Stop");
+    this.stop = h("button", { type: "button", class: "btn", onclick: () => this.cancel() }, t("Stop"));
     this.view.acts.replaceChildren(this.stop);
     this.view.status.classList.remove("wait");
     this.view.sign.replaceChildren(icon("run"));
-    this.view.clockName.textContent = "Elapsed";
+    this.view.clockName.textContent = t("Elapsed");
     this.since = null;
-    this.say("The check begins.", `Next: models and sources are opened, and the first answers are written.${this.loading()}`);
+    this.say(t("The check begins."), `${t("Next: models and sources are opened, and the first answers are written.")}${this.loading()}`);
     clearInterval(this.ticking);
     this.ticking = setInterval(() => this.tick(), 1000);
     this.show();
@@ -88,7 +89,7 @@ class Live {
         stream ??= events(`${this.path}/stream?stream_mode=${encodeURIComponent(JSON.stringify(STREAM.stream_mode))}`, { last: this.last });
         const breath = slices();
         for await (const event of stream) {
-          if (failures) this.say("Connected again.");
+          if (failures) this.say(t("Connected again."));
           failures = 0;
           this.take(event);
           await breath();
@@ -96,7 +97,7 @@ class Live {
         if (await this.isOver()) return this.end(await ask(`/threads/${this.thread}/state`));
       } catch (error) {
         if (error.status) return this.fail(error); // the server refused the request
-        this.say(`${error.message} Trying again.`, "The check continues on the server.");
+        this.say(`${error.message} ${t("Trying again.")}`, t("The check continues on the server."));
         await sleep(WAITS[Math.min(failures++, WAITS.length - 1)]);
       }
       stream = null;
@@ -112,7 +113,7 @@ class Live {
     if (id) this.last = id;
     if (event === "metadata" && data?.run_id) this.run = data.run_id;
     if (event === "custom" && data?.event) this.progress(data);
-    if (event === "error") this.error = data?.message ?? data?.error ?? "The run failed.";
+    if (event === "error") this.error = data?.message ?? data?.error ?? t("The run failed.");
     if (event !== "updates") return;
     for (const [node, written] of Object.entries(data ?? {})) {
       const within = place.length > 0 && (node === "open" || node === "close"); // a node of an inner debate
@@ -138,27 +139,29 @@ class Live {
     this.moved = null;
     if (this.over || this.asking || this.stopped) return;
     const all = [...this.working.values()].map((one) => ({ ...one, kind: steps[one.node]?.[0], doing: steps[one.node]?.[1] ?? String(one.node).replaceAll("_", " ") }));
-    this.view.spent.textContent = `${this.spent.calls}${this.spent.tokens ? `, ${this.spent.tokens.toLocaleString("en")} tokens` : ""}`;
+    this.view.spent.textContent = this.spent.tokens ? t("{calls}, {tokens} tokens", this.spent) : String(this.spent.calls);
     this.view.working(all);
     if (!all.length) return;
     const { most, names = {} } = this.told ?? {};
-    const round = this.round ? `Round ${this.round}${most > 1 ? ` of at most ${Math.max(most, this.round)}` : ""}: ` : "";
+    const round = this.round ? `${most > 1 ? t("Round {number} of at most {most}", { number: this.round, most: Math.max(most, this.round) }) : t("Round {number}", { number: this.round })}: ` : "";
     const doing = Map.groupBy(all, (one) => one.doing);
     const said = [...doing].slice(0, 3).map(([what, of]) => {
       const who = [...new Set(of.filter(({ agent }) => agent).map(({ agent }) => names[agent]?.[0] ?? agent))];
       if (!who.length) return what;
-      return `${who.length > 3 ? `${who.length} agents` : listed(who)} ${who.length > 1 ? "are" : "is"} ${who.length > 1 ? what.replace("its answer", "their answers").replace(/ it$/, " them") : what}`;
+      const speakers = who.length > 3 ? t("{count} agents", { count: who.length }) : listed(who);
+      if (who.length === 1) return t("{names} is {doing}", { names: speakers, doing: what });
+      return t("{names} are {doing}", { names: speakers, doing: what.replace("its answer", "their answers").replace(/ it$/, " them") });
     });
     const now = `${round}${said.join("; ")}.`;
     const loading = all.every(({ node }) => node === "open") ? this.loading() : "";
-    this.say(now.charAt(0).toUpperCase() + now.slice(1), `Next: ${nextOf(all, this.round, most)}${loading}`);
+    this.say(now.charAt(0).toUpperCase() + now.slice(1), `${t("Next: {step}", { step: nextOf(all, this.round, most) })}${loading}`);
   }
 
   /** A note on models that this machine may have to load first; loading reports no progress. */
   loading() {
     const { model, embedder } = this.context ?? {};
-    const here = [model?.startsWith("embedded") && "the built-in model", embedder && !/^(openai|ollama|lmstudio|llamacpp|vllm|jan):/.test(embedder) && embedder].filter(Boolean);
-    return here.length ? ` ${listed(here).replace(/^t/, "T")} may be loaded first. Later checks start without this wait.` : "";
+    const here = [model?.startsWith("embedded") && t("the built-in model"), embedder && !/^(openai|ollama|lmstudio|llamacpp|vllm|jan):/.test(embedder) && embedder].filter(Boolean);
+    return here.length ? ` ${t("{models} may be loaded first. Later checks start without this wait.", { models: listed(here).replace(/^t/, "T") })}` : "";
   }
 
   tick() {
@@ -175,7 +178,7 @@ class Live {
       this.join();
       const debate = { settings: this.context ?? {}, ...this.debate };
       this.view.title.textContent = debate.claim ?? "";
-      document.title = `${debate.claim || "A check"} - moot`;
+      document.title = `${debate.claim || t("A check")} - moot`;
       const told = await this.tell(debate);
       if (!this.over && told) await this.view.show((this.told = told), () => this.show());
       this.due = null;
@@ -214,14 +217,14 @@ class Live {
   async cancel() {
     this.stop.disabled = true;
     this.stopped = true;
-    this.stop.textContent = "Stopping …";
-    this.say("Stopping.", "The debate so far is stored.");
+    this.stop.textContent = t("Stopping …");
+    this.say(t("Stopping."), t("The debate so far is stored."));
     try {
       if (this.asking) return await this.finish();
       await ask(`${this.path}/cancel?wait=true&action=interrupt`, { body: {} });
     } catch (error) {
       this.stop.disabled = false;
-      this.stop.textContent = "Stop";
+      this.stop.textContent = t("Stop");
       this.say(error.message);
     }
   }
@@ -235,11 +238,11 @@ class Live {
     this.show();
     this.asking = true;
     this.since = Date.now();
-    this.view.clockName.textContent = "Waiting for";
+    this.view.clockName.textContent = t("Waiting for");
     this.view.working([]);
     this.view.status.classList.add("wait");
     this.view.sign.replaceChildren(icon("warn"));
-    this.say("The debate waits for your answer.", "Nothing is spent while it waits.");
+    this.say(t("The debate waits for your answer."), t("Nothing is spent while it waits."));
     this.told ??= await this.tell({ settings: this.context ?? {}, ...this.debate });
     this.view.slot.replaceChildren(question(asked, (resume) => this.resume(resume), this.told?.names));
     this.view.slot.querySelector("h2").focus();
@@ -266,10 +269,14 @@ class Live {
   /** Opens the report, now that the debate is over. */
   async finish() {
     clearInterval(this.ticking);
-    this.say("The result is written.");
+    this.say(t("The result is written."));
     try {
       while ((await ask(`/threads/${this.thread}`)).status === "busy") await sleep(500); // a stopped run needs a moment to end
-      const { id } = await ask(`/moot/api/debates/${this.thread}`);
+      const { id, needs_summary: needed } = await ask(`/moot/api/debates/${this.thread}`);
+      if (needed) {
+        this.say(t("A summary of the debate is being written."));
+        await ask(`/moot/api/debates/${id}/summary`, { method: "POST" }).catch(() => null); // the report asks again, and shows the error
+      }
       this.over = true;
       location.replace(`/moot/debates/${id}${location.hash}`);
     } catch (error) {
@@ -282,9 +289,9 @@ class Live {
     this.over = true;
     this.view.acts.replaceChildren();
     this.view.status.remove();
-    const again = h("a", { class: "btn main", href: "/moot" }, "New check");
-    const heading = this.error ? "The check failed" : this.stopped ? "Stopped" : error.status === 0 ? "The server does not answer" : "The check cannot be shown";
-    const box = message(heading, null, again, h("a", { class: "btn", href: "/moot/debates" }, "Past checks"));
+    const again = h("a", { class: "btn main", href: "/moot" }, t("New check"));
+    const heading = this.error ? t("The check failed") : this.stopped ? t("Stopped") : error.status === 0 ? t("The server does not answer") : t("The check cannot be shown");
+    const box = message(heading, null, again, h("a", { class: "btn", href: "/moot/debates" }, t("Past checks")));
     box.firstChild.after(h("p", { role: "alert" }, this.error ? `${this.error} (${error.message})` : error.message));
     this.view.slot.replaceChildren(box);
     box.querySelector("h1").replaceWith(h("h2", {}, heading));
@@ -310,18 +317,18 @@ function shortened(key, value) {
 }
 
 function listed(names) {
-  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+  return new Intl.ListFormat(PLACE).format(names);
 }
 
 /** The next step in words, by the kind of the current step. `on` is the next round, or null if rounds are not counted. */
 const NEXT = {
-  prepare: () => "the first answers are written.",
-  search: () => "answers are written from the evidence.",
-  answer: (last, on) => (on === null ? "the answer is checked and stored." : `the answers are compared. If they agree, the debate may end here; if not, ${last ? "a decision is made" : `round ${on} follows`}.`),
-  check: (last, on) => (on === null || last ? "the decision." : `the decision if the answers agree; else round ${on}.`),
-  decide: () => "the report is written.",
-  end: () => "the report opens by itself.",
-  person: () => "the check waits for your answer.",
+  prepare: () => t("the first answers are written."),
+  search: () => t("answers are written from the evidence."),
+  answer: (last, on) => (on === null ? t("the answer is checked and stored.") : last ? t("the answers are compared. If they agree, the debate may end here; if not, a decision is made.") : t("the answers are compared. If they agree, the debate may end here; if not, round {number} follows.", { number: on })),
+  check: (last, on) => (on === null || last ? t("the decision.") : t("the decision if the answers agree; else round {number}.", { number: on })),
+  decide: () => t("the report is written."),
+  end: () => t("the report opens by itself."),
+  person: () => t("the check waits for your answer."),
 };
 
 /** The step that follows the current steps, in words. */

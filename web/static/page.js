@@ -7,6 +7,7 @@ import { newCheck } from "./home.js";
 import { watch } from "./live.js";
 import { pastChecks } from "./past.js";
 import { showActions } from "./result.js";
+import { showReview } from "./review.js";
 
 const main = document.querySelector("main");
 const [, , section, id] = location.pathname.split("/");
@@ -14,7 +15,10 @@ const asked = new URLSearchParams(location.search);
 
 async function start() {
   if (section === "example") return;
-  if (section === "debates" && id) return showActions(main);
+  if (section === "debates" && id) {
+    showActions(main);
+    return showReview();
+  }
   if (section === "debates") return pastChecks(main, asked);
   if (section === "batches") return batchPage(main, id, asked);
   if (section === "claims") return claimsPage(main, asked.get("thread"));
@@ -25,10 +29,16 @@ async function start() {
 for (const anchor of document.querySelectorAll("nav a:not(.name)")) {
   if (anchor.pathname === location.pathname.replace(/batches\/.*/, "claims") && (section === "claims" || !asked.has("thread"))) anchor.setAttribute("aria-current", "page");
 }
-// A link to a source unfolds the elements that contain it.
+document.getElementById("language").addEventListener("change", ({ target }) => {
+  document.cookie = `moot-language=${target.value}; path=/moot; samesite=lax; max-age=${target.value ? 31536000 : 0}`;
+  location.reload();
+});
+// A link to a source unfolds the elements that contain it, and its passage.
 addEventListener("hashchange", unfold);
 function unfold() {
-  for (let fold = document.getElementById(location.hash.slice(1))?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  const target = document.getElementById(location.hash.slice(1));
+  for (let fold = target?.querySelector("details.passage") ?? target?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  target?.scrollIntoView();
 }
 
 start().then(unfold, (error) => showError(main, error));

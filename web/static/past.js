@@ -2,62 +2,83 @@
 
 import { ask } from "./api.js";
 import { chip, fault, h, icon, message, sync } from "./dom.js";
+import { dueChecks } from "./recheck.js";
 import { remover, resumer } from "./result.js";
+import { STAGES, rated, stage } from "./stage.js";
+import { PLACE, t } from "./text.js";
 
 const ROUTE = "/moot/api/debates";
 /** Milliseconds between two updates. */
 const EVERY = 2000;
 const OPEN = ["running", "waiting"];
 
+/** The states by which checks are selected. */
+const STATES = { "": t("All states"), open: t("Not finished"), done: t("Finished"), failed: t("Failed") };
+
 /** Shows a page of the list, and updates the page while listed debates run or wait. */
 export async function pastChecks(main, asked) {
-  document.title = "Past checks - moot";
-  const [page, words] = [Number(asked.get("page") ?? 1), asked.get("q") ?? ""];
+  document.title = t("Past checks - moot");
+  const page = Number(asked.get("page") ?? 1);
+  const wanted = Object.fromEntries(["q", "state", "stage", "site", "list"].flatMap((name) => (asked.get(name) ? [[name, asked.get(name)]] : [])));
+  const selects = Object.keys(wanted).length > 0;
   const [heading, list, none] = [h("h1", {}), h("ol", { class: "checks" }), h("div", {})];
-  const [pages, problem] = [h("nav", { "aria-label": "Pages of the list", class: "acts" }), h("div", {})];
-  const search = h("input", { type: "search", id: "search", placeholder: "Find in claims", "aria-label": "Find in claims", value: words });
+  const [pages, problem] = [h("nav", { "aria-label": t("Pages of the list"), class: "acts" }), h("div", {})];
+  const search = h("input", { type: "search", id: "search", placeholder: t("Find in claims"), "aria-label": t("Find in claims"), value: wanted.q ?? "" });
+  const state = h("select", { id: "state", "aria-label": t("State") }, Object.entries(STATES).map(([value, words]) => h("option", { value }, words)));
+  state.value = wanted.state ?? "";
+  const stages = Object.entries(STAGES).filter(([name]) => name !== "damaged").map(([value, [, words]]) => h("option", { value }, words));
+  const reviewed = h("select", { id: "stage", "aria-label": t("Review") }, h("option", { value: "" }, t("Reviewed or not")), stages);
+  reviewed.value = wanted.stage ?? "";
+  const site = h("input", { type: "search", id: "site", placeholder: t("Site: example.org"), "aria-label": t("Site of the claim or of a quoted source"), value: wanted.site ?? "" });
   const find = (event) => {
     event.preventDefault();
-    location.assign(address(1, search.value.trim()));
+    location.assign(address(1, { ...wanted, q: search.value.trim(), state: state.value, stage: reviewed.value, site: site.value.trim() }));
   };
   const update = async () => {
-    const listing = await ask(`${ROUTE}?${new URLSearchParams({ page, q: words })}`);
-    heading.textContent = words ? `Past checks with “${words}”` : "Past checks";
-    if (!listing.total) none.replaceChildren(words ? h("p", {}, "No claim contains these words.") : message("No checks yet", "Your checks are stored on this machine and listed here.", h("a", { class: "btn", href: "/moot" }, "Check a claim")));
-    heading.hidden = search.form.hidden = !listing.total && !words;
-    sync(list, listing.debates.map((one) => ({ key: one.debate ?? one.id, state: one, make: () => rowOf(one) })));
-    sync(pages, linksOf(page, listing.pages, listing.total, words));
+    const listing = await ask(`${ROUTE}?${new URLSearchParams({ page, ...wanted })}`);
+    heading.textContent = wanted.q ? t("Past checks with “{words}”", { words: wanted.q }) : t("Past checks");
+    if (!listing.total) none.replaceChildren(selects ? h("p", {}, t("No check matches.") + " ", h("a", { href: "/moot/debates" }, t("Show all"))) : message(t("No checks yet"), t("Your checks are stored on this machine and listed here."), h("a", { class: "btn", href: "/moot" }, t("Check a claim"))));
+    heading.hidden = search.form.hidden = !listing.total && !selects;
+    sync(list, listing.debates.map((one) => (one.list ? { key: one.list.id, state: one, make: () => listOf(one, wanted) } : { key: one.debate ?? one.id, state: one, make: () => rowOf(one) })));
+    sync(pages, linksOf(page, listing.pages, listing.total, wanted));
     problem.replaceChildren();
     const due = () => (document.hidden ? setTimeout(due, EVERY) : update().catch(again));
     const again = (error) => (problem.replaceChildren(fault(error.message)), setTimeout(due, EVERY));
-    if (listing.debates.some(({ status }) => OPEN.includes(status))) setTimeout(due, EVERY);
+    if (listing.debates.flatMap((one) => one.entries ?? [one]).some(({ status }) => OPEN.includes(status))) setTimeout(due, EVERY);
   };
-  const form = h("form", { role: "search", class: "find", onsubmit: find }, search, h("button", { class: "btn slim" }, "Find"));
+  const form = h("form", { role: "search", class: "find", onsubmit: find }, search, state, reviewed, site, h("button", { class: "btn slim" }, t("Find")));
   await update();
-  main.replaceChildren(h("div", { class: "headrow" }, heading, form), problem, list, none, pages, importer());
+  main.replaceChildren(h("div", { class: "headrow" }, heading, form), problem, await dueChecks(), list, none, pages, importer());
 }
 
-function address(page, words) {
-  return `/moot/debates?${new URLSearchParams({ ...(page > 1 && { page }), ...(words && { q: words }) })}`;
+function address(page, wanted) {
+  const some = Object.entries(wanted).filter(([, value]) => value);
+  return `/moot/debates?${new URLSearchParams({ ...(page > 1 && { page }), ...Object.fromEntries(some) })}`;
 }
 
-function linksOf(page, pages, total, words) {
-  const link = (name, to) => ({ key: name, state: to, make: () => h("a", { class: "btn slim", href: address(to, words) }, name) });
-  const said = total ? `${total} ${total === 1 ? "check" : "checks"}${pages > 1 ? `, page ${page} of ${pages}` : ""}` : "";
-  return [page > 1 && link("Newer", page - 1), { key: "page", state: said, make: () => h("span", { class: "quiet small" }, said) }, page < pages && link("Older", page + 1)].filter(Boolean);
+/** Checks of one list of claims, folded. */
+function listOf({ list, count, entries }, wanted) {
+  const links = [list.has_page && h("a", { href: `/moot/batches/${list.id}` }, t("The table of this list")), count > entries.length && h("a", { href: address(1, { ...wanted, list: list.id }) }, t("All {count} checks", { count }))].filter(Boolean);
+  return h("li", { class: "of-list" }, h("details", { class: "fold" }, h("summary", {}, h("span", { class: "nb", dir: "auto" }, list.name), h("span", { class: "quiet" }, t("a list, {count} checks", { count }))), h("ol", { class: "checks" }, entries.map(rowOf)), h("p", { class: "acts small" }, links)));
+}
+
+function linksOf(page, pages, total, wanted) {
+  const link = (name, to) => ({ key: name, state: to, make: () => h("a", { class: "btn slim", href: address(to, wanted) }, name) });
+  const said = [total && t("{count} checks or lists", { count: total }), pages > 1 && t("page {page} of {pages}", { page, pages })].filter(Boolean).join(", ");
+  return [page > 1 && link(t("Newer"), page - 1), { key: "page", state: said, make: () => h("span", { class: "quiet small" }, said) }, page < pages && link(t("Older"), page + 1)].filter(Boolean);
 }
 
 /** The latest checks, for the start page; nothing if there are none or the list cannot be loaded. */
 export async function recent() {
   const listing = await ask(`${ROUTE}?page=1`).catch(() => ({ total: 0 }));
   if (!listing.total) return [];
-  const rows = listing.debates.slice(0, 5).map(rowOf);
-  return [h("section", { class: "recent", "aria-labelledby": "recent" }, h("div", { class: "head" }, h("h2", { id: "recent" }, "Recent checks"), h("a", { class: "small", href: "/moot/debates" }, `All ${listing.total}`)), h("ol", { class: "checks" }, rows))];
+  const rows = listing.debates.slice(0, 5).map((one) => (one.list ? listOf(one, {}) : rowOf(one)));
+  return [h("section", { class: "recent", "aria-labelledby": "recent" }, h("div", { class: "head" }, h("h2", { id: "recent" }, t("Recent checks")), h("a", { class: "small", href: "/moot/debates" }, t("All {total}", { total: listing.total }))), h("ol", { class: "checks" }, rows))];
 }
 
-const WORDS = { running: "under way", waiting: "waits for your answer", interrupted: "interrupted", failed: "failed", cancelled: "cancelled" };
+const WORDS = { running: t("under way"), waiting: t("waits for your answer"), interrupted: t("interrupted"), failed: t("failed"), cancelled: t("cancelled") };
 /** Display names of systems. */
-export const METHODS = { rag: "Quick check", tool_mad: "Debate", proclaim: "Trial", find_claims: "Claims of a text" };
+export const METHODS = { rag: t("Quick check"), tool_mad: t("Debate"), proclaim: t("Trial"), find_claims: t("Claims of a text") };
 
 /** A model's name without its provider. A fake model's name is whole, because the rest is only a number. */
 export function modelName(model) {
@@ -65,33 +86,41 @@ export function modelName(model) {
 }
 
 function rowOf(one) {
-  if (one.fault) return h("li", {}, h("span", { class: "bad" }, icon("warn"), " Damaged"), h("span", {}, `${one.id}: ${one.fault}`), remover(one.id));
+  if (one.fault) return h("li", {}, h("span", { class: "bad" }, icon("warn"), " " + t("Damaged")), h("span", {}, `${one.id}: ${one.fault}`), remover(one.id));
   const documented = one.id !== one.debate; // otherwise, the debate has no document yet
   const href = one.thread ? `/moot?thread=${one.thread}` : documented ? `/moot/debates/${one.id}` : null;
-  const claim = one.claim || "(no claim)";
-  const kept = one.can === "resume" && one.calls > 0 && `${one.calls} ${one.calls === 1 ? "call is" : "calls are"} stored`;
+  const claim = one.claim || t("(no claim)");
+  const kept = one.can === "resume" && one.calls > 0 && t("{count} calls are stored", { count: one.calls });
   const at = h("time", { datetime: one.started_at }, when(new Date(one.started_at)));
-  const facts = [METHODS[one.graph] ?? one.graph.replaceAll("_", " "), kept, one.note].filter(Boolean);
+  const facts = [METHODS[one.graph] ?? one.graph.replaceAll("_", " "), one.demonstration && t("demonstration"), one.owner && t("by {name}", { name: one.owner }), kept, one.note].filter(Boolean);
   return h(
     "li",
     {},
-    h("span", {}, standing(one)),
-    href ? h("a", { href, dir: "auto" }, claim) : h("span", { dir: "auto" }, claim),
+    h("span", { class: "standing" }, standing(one)),
+    href ? h("a", { class: "claim", href, dir: "auto" }, claim) : h("span", { class: "claim", dir: "auto" }, claim),
     h("span", { class: "meta" }, facts.join(" · "), " · ", at, one.can === "resume" && [" ", resumer(one.id, claim)], !documented && one.status !== "running" && [" ", remover(one.id)]),
   );
 }
 
-/** A check's answer, or its status. */
-function standing({ status, chip: answer }) {
-  if (status === "done") return chip(answer ?? { kind: "non", word: "No verdict" });
+/** A check's rating or answer with the stage of its review, or its status. */
+function standing({ status, chip: answer, review }) {
+  if (status === "done") return judged(answer ?? { kind: "non", word: t("No verdict") }, review);
   return h("span", { class: status === "failed" ? "cell bad" : OPEN.includes(status) ? "cell on" : "cell" }, icon(status === "running" ? "run" : status === "failed" || status === "waiting" ? "warn" : "non"), ` ${WORDS[status] ?? status}`);
+}
+
+/** An editor's rating with the machine's verdict beside it or, without one, the machine's verdict; then the stage. */
+export function judged(machine, review) {
+  const pill = review && [" ", stage(review.stage)];
+  if (review?.rating) return [rated(review.chip), pill, h("small", { class: "quiet" }, t("Machine: {verdict}", { verdict: t(machine.word) }))];
+  if (review?.was) return [h("span", { class: "quiet small" }, t("Was “{rating}”", { rating: review.was })), pill];
+  return [chip(machine), pill];
 }
 
 /** A time in words. */
 export function when(date) {
   const today = new Date().toDateString() === date.toDateString();
-  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  return today ? `today, ${time}` : `${date.toLocaleDateString([], { day: "numeric", month: "short", year: "numeric" })}, ${time}`;
+  const time = date.toLocaleTimeString(PLACE, { hour: "2-digit", minute: "2-digit" });
+  return today ? t("today, {time}", { time }) : t("{date}, {time}", { date: date.toLocaleDateString(PLACE, { day: "numeric", month: "long", year: "numeric" }), time });
 }
 
 function importer() {
@@ -106,5 +135,5 @@ function importer() {
       input.value = "";
     }
   });
-  return h("details", { class: "fold import" }, h("summary", {}, h("span", { class: "nb" }, "Import a check from a file"), h("span", { class: "quiet" }, "a document that moot verify --out wrote")), h("div", { class: "inside" }, h("div", { class: "field" }, h("label", { for: "import" }, "Import a document (JSON)"), input), problem));
+  return h("details", { class: "fold import" }, h("summary", {}, h("span", { class: "nb" }, t("Import a check from a file")), h("span", { class: "quiet" }, t("a document that moot verify --out wrote"))), h("div", { class: "inside" }, h("div", { class: "field" }, h("label", { for: "import" }, t("Import a document (JSON)")), input), problem));
 }

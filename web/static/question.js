@@ -2,6 +2,7 @@
 
 import { fault, h, link } from "./dom.js";
 import { TextsField } from "./given.js";
+import { t } from "./text.js";
 
 /**
  * A form for interrupts. `answer` is called with the value that resumes the debate; `names` are agents' display names.
@@ -24,10 +25,10 @@ export function question(asked, answer, names = {}) {
   const box = h(
     "form",
     { class: "question", "aria-labelledby": "question", onsubmit: (event) => send(event, () => forms.map((form) => form.read())) },
-    h("h2", { id: "question", tabindex: -1 }, "The debate waits for your answer"),
+    h("h2", { id: "question", tabindex: -1 }, t("The debate waits for your answer")),
     forms.map((form) => form.node),
     problem,
-    h("div", { class: "acts" }, h("button", { type: "submit", class: "btn main" }, "Send"), h("button", { type: "button", class: "btn", onclick: (event) => send(event, () => forms.map(() => ({ accept: true }))) }, "Accept everything as it is")),
+    h("div", { class: "acts" }, h("button", { type: "submit", class: "btn main" }, t("Send")), h("button", { type: "button", class: "btn", onclick: (event) => send(event, () => forms.map(() => ({ accept: true }))) }, t("Accept everything as it is"))),
   );
   return box;
 }
@@ -47,14 +48,14 @@ function formOf(value, named) {
 const KINDS = { queries, premises, evidence, remark, verdict };
 
 function queries(proposed, _, named) {
-  const areas = Object.entries(proposed.queries ?? {}).map(([name, query]) => [name, query, area(`Search of ${named(name)}`, query)]);
+  const areas = Object.entries(proposed.queries ?? {}).map(([name, query]) => [name, query, area(t("Search of {name}", { name: named(name) }), query)]);
   const changed = () => areas.filter(([, query, field]) => field.area.value.trim() && field.area.value !== query).map(([name, , field]) => [name, field.area.value]);
   return { node: areas.map(([, , field]) => field.node), read: () => ({ queries: Object.fromEntries(changed()) }) };
 }
 
 function premises(proposed) {
   const given = (proposed.premises ?? []).map((one) => one.replaceAll("\n", " "));
-  const field = area("Premises (one per line)", given.join("\n"));
+  const field = area(t("Premises (one per line)"), given.join("\n"));
   const lines = () => field.area.value.split("\n").map((one) => one.trim()).filter(Boolean);
   return { node: field.node, read: () => (lines().join("\n") === given.join("\n") ? null : { premises: lines() }) };
 }
@@ -63,7 +64,7 @@ function premises(proposed) {
 export function evidence(proposed) {
   const boxes = (proposed.evidence ?? []).map((piece) => [piece.id, h("input", { type: "checkbox", id: newId() }), piece]);
   const rows = boxes.map(([, box, piece]) =>
-    h("li", {}, h("label", { for: box.id }, box, ` Strike ${piece.title || piece.source}`), h("details", {}, h("summary", {}, "Text"), piece.url && h("p", {}, link(piece.url)), h("blockquote", { dir: "auto" }, piece.text))),
+    h("li", {}, h("label", { for: box.id }, box, ` ${t("Strike {title}", { title: piece.title || piece.source })}`), h("details", {}, h("summary", {}, t("Text")), piece.url && h("p", {}, link(piece.url)), h("blockquote", { dir: "auto" }, piece.text))),
   );
   const more = new TextsField();
   const read = () => ({ strike: boxes.filter(([, box]) => box.checked).map(([id]) => id), add: more.read() });
@@ -72,20 +73,20 @@ export function evidence(proposed) {
 
 function remark(proposed, _, named) {
   const said = (proposed.answers ?? []).map((one) => h("li", { dir: "auto" }, `${named(one.agent)}: ${one.answer ?? ""} ${one.reasons ?? ""}`));
-  const field = area("Your remark", "");
+  const field = area(t("Your remark"), "");
   return { node: [h("ul", {}, said), field.node], read: () => ({ remark: field.area.value.trim() }) };
 }
 
 function verdict(proposed, _, named) {
   const reasons = (proposed.reasons ?? []).map((one) => h("li", { dir: "auto" }, `${named(one.agent)}: ${one.reasons ?? ""}`));
-  const field = area("Your question; the verdict is then decided again", "");
-  const draft = h("p", {}, "Draft: ", h("strong", {}, proposed.answer ?? proposed.verdict ?? "no answer"));
+  const field = area(t("Your question; the verdict is then decided again"), "");
+  const draft = h("p", {}, t("Draft:") + " ", h("strong", {}, proposed.answer ?? proposed.verdict ?? t("no answer")));
   return { node: [draft, h("ul", {}, reasons), field.node], read: () => ({ question: field.area.value.trim() }) };
 }
 
 /** A question of an unknown kind: it is shown as JSON, and answered with JSON or text. */
 function anything(_, asked) {
-  const field = area("Your answer (JSON, or text)", "");
+  const field = area(t("Your answer (JSON, or text)"), "");
   const read = () => {
     try {
       return JSON.parse(field.area.value);

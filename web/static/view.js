@@ -1,6 +1,7 @@
 // The view of a running debate: the agents' answers, the rounds and the evidence, in the server's words.
 
 import { chip, h, icon, slices, spoken, sync } from "./dom.js";
+import { t } from "./text.js";
 
 /** With more debaters than this, the table has a row for each answer, not for each debater. */
 const MANY = 8;
@@ -16,20 +17,20 @@ export class DebateView {
     this.left = 0;
     this.title = h("h1", { class: "claimline", dir: "auto" });
     this.sign = h("span", {}, icon("run"));
-    this.now = h("b", {}, "The check begins.");
+    this.now = h("b", {}, t("The check begins."));
     this.next = h("p", {});
     this.clock = h("dd", {}, "0:00");
-    this.clockName = h("dt", {}, "Elapsed");
-    this.spent = h("dd", {}, "none yet");
+    this.clockName = h("dt", {}, t("Elapsed"));
+    this.spent = h("dd", {}, t("none yet"));
     this.acts = h("div", { class: "acts" });
-    this.status = h("div", { class: "status" }, h("div", { class: "now" }, this.sign, h("div", {}, h("p", { role: "status" }, this.now), this.next)), h("div", { class: "meters" }, h("dl", {}, h("div", {}, this.clockName, this.clock), h("div", {}, h("dt", {}, "Model calls"), this.spent)), this.acts));
+    this.status = h("div", { class: "status" }, h("div", { class: "now" }, this.sign, h("div", {}, h("p", { role: "status" }, this.now), this.next)), h("div", { class: "meters" }, h("dl", {}, h("div", {}, this.clockName, this.clock), h("div", {}, h("dt", {}, t("Model calls")), this.spent)), this.acts));
     this.slot = h("div", {});
     this.warned = h("div", { class: "warned" });
     this.answers = h("div", {});
     this.rounds = h("div", { class: "rounds" });
     this.found = h("p", { class: "small quiet" });
     this.sources = h("ol", {});
-    this.drawer = h("aside", { class: "drawer", "aria-labelledby": "evidence", tabindex: 0, hidden: true }, h("h2", { class: "h", id: "evidence" }, "Evidence"), this.found, this.sources);
+    this.drawer = h("aside", { class: "drawer", "aria-labelledby": "evidence", tabindex: 0, hidden: true }, h("h2", { class: "h", id: "evidence" }, t("Evidence")), this.found, this.sources);
     root.replaceChildren(this.title, this.status, this.slot, h("div", { class: "cols" }, h("div", {}, this.answers, this.warned, this.rounds), this.drawer));
   }
 
@@ -53,7 +54,7 @@ export class DebateView {
     const breath = slices();
     const last = told.parts.length - 1;
     const shown = told.parts.map((part, i) => ({ part, last: i === last })).reverse();
-    sync(this.rounds, shown.filter(({ part, last }) => last || part.summary_line || part.heading.startsWith("Round") || part.cards.length).map(({ part, last }) => ({ key: part.heading, state: [last], make: () => this.#round(part, last) })));
+    sync(this.rounds, shown.filter(({ part, last }) => last || part.summary_line || part.round || part.cards.length).map(({ part, last }) => ({ key: part.heading, state: [last], make: () => this.#round(part, last) })));
     for (const { part, last } of shown) await this.#fill(part, last, breath);
     this.#evidence();
   }
@@ -64,9 +65,8 @@ export class DebateView {
     const { names, timeline, most, declared } = this.told;
     const busy = this.busy ?? [];
     const now = (this.at = Math.max(0, ...busy.map(({ round }) => round ?? 0)) || this.at || 0); // between two steps, the round stays the same
-    const answered = (timeline?.columns ?? []).filter((one) => one !== "Decision");
-    const rounds = answered.map((one) => Number(/\d+/.exec(one)?.[0] ?? 1));
-    const decided = timeline?.columns.includes("Decision");
+    const rounds = [...(timeline?.rounds ?? [])];
+    const decided = timeline && timeline.columns.length > rounds.length;
     const many = declared > MANY || (timeline && !timeline.rows.some((row) => Object.values(names).some(([name]) => name === row.who)));
     if (now && !rounds.includes(now)) rounds.push(now);
     const later = most && most <= MOST_COLUMNS && !decided ? Array.from({ length: most }, (_, i) => i + 1).filter((one) => one > Math.max(0, ...rounds)) : [];
@@ -81,24 +81,24 @@ export class DebateView {
   }
 
   #table({ rows, rounds, later, now, work, atWork, decided, many }) {
-    const title = (round) => `${rounds.length + later.length > 1 || round > 1 ? `Round ${round}` : "Answer"}${round === now ? ", now" : ""}`;
+    const title = (round) => (rounds.length + later.length > 1 || round > 1 ? t("Round {number}", { number: round }) : t("Answer")) + (round === now ? t(", now") : "");
     const here = (round) => (round === now ? "here" : null);
     const cell = (row, round, i) => {
       const known = row.cells[i];
       const doing = work.get(row.who);
       const answered = known && (known.chips.length || known.note);
       const busy = doing && doing.round === round && !answered && h("span", { class: "cell on" }, icon("run"), ` ${doing.doing}`);
-      return h("td", { class: here(round) }, busy || (answered ? cellOf(known) : h("span", { class: "cell" }, round === now && !many ? "to come" : "")));
+      return h("td", { class: here(round) }, busy || (answered ? cellOf(known) : h("span", { class: "cell" }, round === now && !many ? t("to come") : "")));
     };
     const decision = (row) => decided && h("td", {}, cellOf(row.cells.at(-1)));
-    const body = [...rows.values()].map((row) => h("tr", {}, h("th", { scope: "row", class: "who" }, row.who, row.about && h("small", {}, row.about)), rounds.map((round, i) => cell(row, round, i)), later.map((round) => h("td", {}, h("span", { class: "cell" }, round === 1 ? "to come" : "if needed"))), decision(row)));
-    if (atWork) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "At work"), rounds.map((round) => h("td", { class: here(round) }, round === now && h("span", { class: "cell on" }, icon("run"), ` ${atWork} ${atWork === 1 ? "agent" : "agents"}`)))));
+    const body = [...rows.values()].map((row) => h("tr", {}, h("th", { scope: "row", class: "who" }, row.who, row.about && h("small", {}, row.about)), rounds.map((round, i) => cell(row, round, i)), later.map((round) => h("td", {}, h("span", { class: "cell" }, round === 1 ? t("to come") : t("if needed")))), decision(row)));
+    if (atWork) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, t("At work")), rounds.map((round) => h("td", { class: here(round) }, round === now && h("span", { class: "cell on" }, icon("run"), " ", t("{count} agents", { count: atWork }))))));
     const why = (this.told.timeline?.why ?? []).slice(0, rounds.length);
-    if (why.some(Boolean)) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, "Why it continued"), h("td", { class: "quiet tiny", colspan: rounds.length + later.length + (decided ? 1 : 0) }, why.map((one, i) => one && h("p", {}, `Round ${rounds[i]}: ${one}`)))));
-    const head = [...rounds.map((round) => h("th", { scope: "col", class: here(round) }, title(round))), ...later.map((round) => h("th", { scope: "col" }, title(round))), decided && h("th", { scope: "col" }, "Decision")];
-    const region = h("div", { class: "scroll holding", tabindex: 0, role: "region", "aria-label": "Who answers what", onscroll: () => (this.left = region.scrollLeft) }); // reading it later would force a layout
+    if (why.some(Boolean)) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, t("Why it continued")), h("td", { class: "quiet tiny", colspan: rounds.length + later.length + (decided ? 1 : 0) }, why.map((one, i) => one && h("p", {}, t("Round {number}", { number: rounds[i] }), `: ${one}`)))));
+    const head = [...rounds.map((round) => h("th", { scope: "col", class: here(round) }, title(round))), ...later.map((round) => h("th", { scope: "col" }, title(round))), decided && h("th", { scope: "col" }, t("Decision"))];
+    const region = h("div", { class: "scroll holding", tabindex: 0, role: "region", "aria-label": t("Who answers what"), onscroll: () => (this.left = region.scrollLeft) }); // reading it later would force a layout
     region.style.setProperty("--columns", rounds.length + later.length + (decided ? 1 : 0));
-    region.append(h("table", { class: "answers" }, h("caption", { class: "vh" }, "Who answers what in each round"), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, many ? "Answer" : "Who"), head)), h("tbody", {}, body)));
+    region.append(h("table", { class: "answers" }, h("caption", { class: "vh" }, t("Who answers what in each round")), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, many ? t("Answer") : t("Who")), head)), h("tbody", {}, body)));
     return region;
   }
 
@@ -139,7 +139,7 @@ export class DebateView {
       await breath();
     }
     sync(turns, cards);
-    sync(node.querySelector(".notes"), part.notes.map((one, i) => ({ key: i, state: one, make: () => h("p", { class: "note", dir: "auto" }, spoken(one)) })));
+    sync(node.querySelector(".notes"), part.notes.map((one, i) => ({ key: i, state: one, make: () => h("p", { class: "note", dir: "auto", lang: one[0] }, spoken(one[1])) })));
   }
 
   #why(heading) {
@@ -153,7 +153,7 @@ export class DebateView {
   #evidence() {
     const { sources, count, quoted } = this.told;
     this.drawer.hidden = !count;
-    this.found.textContent = `${count} ${count === 1 ? "passage" : "passages"} so far, ${quoted || "none"} of them quoted`;
+    this.found.textContent = t("{count} passages so far, {quoted} of them quoted", { count, quoted });
     sync(this.sources, sources.map((one) => ({ key: one.number, state: one, make: () => sourceOf(one) })));
   }
 }
@@ -168,6 +168,6 @@ function cardOf({ who, chips, items }) {
 }
 
 function sourceOf({ number, title, about, by, quotes }) {
-  const facts = [about, by.length ? `quoted by ${by.join(", ")}` : "not quoted yet"].filter(Boolean).join(" · ");
+  const facts = [about, by.length ? t("quoted by {names}", { names: by.join(", ") }) : t("not quoted yet")].filter(Boolean).join(" · ");
   return h("li", { id: `s${number}` }, h("span", { class: "num" }, number), h("div", {}, h("b", { dir: "auto" }, title), h("small", {}, facts), quotes.map((one) => h("p", {}, h("q", { dir: "auto" }, h("mark", {}, one))))));
 }

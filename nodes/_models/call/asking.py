@@ -48,7 +48,7 @@ def asking(below: Way, speaker: Asker) -> Way:
             if own_limit(speaker.model):
                 raise error
             note_thinking(speaker.model.name, request.calls[-1]["completion_tokens"] or 0)
-            second = replace(request, reply_tokens=limit_of(speaker.model.name))
+            second = replace(request, reply_tokens=limit_of(speaker.model.name, request.visible_tokens))
         try:
             message = await below(second)
         except BudgetExhausted as exhausted:

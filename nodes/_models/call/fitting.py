@@ -44,7 +44,14 @@ def fitting(below: Way, speaker: Asker) -> Way:
                 room -= schema_bytes(request)
             limit = fitted_limit(speaker, request)
             fitted = fit_messages(
-                request.messages, model, speaker.role, speaker.context_tokens, request.ranks, room, limit
+                request.messages,
+                model,
+                speaker.role,
+                speaker.context_tokens,
+                request.ranks,
+                room,
+                limit,
+                request.visible_tokens,
             )
             speaker.set_not_shown(fitted.left_out)
             try:
@@ -68,14 +75,14 @@ def fitting(below: Way, speaker: Asker) -> Way:
 def planned_call(speaker: Asker, request: Request) -> PlannedCall:
     """A request as a call for the budget."""
     size = weight_of_all(request.messages) + schema_bytes(request)
-    reply = request.reply_tokens or reply_limit(speaker.model)
+    reply = request.reply_tokens or reply_limit(speaker.model, request.visible_tokens)
     return PlannedCall(speaker.role, request.prompt, speaker.model.name, size, reply)
 
 
 def fitted_limit(speaker: Asker, request: Request) -> int | None:
     """The most tokens of a request's reply; without `max_tokens`, at most half of the context, if it is known."""
     model = speaker.model
-    limit = request.reply_tokens or reply_limit(model)
+    limit = request.reply_tokens or reply_limit(model, request.visible_tokens)
     context = known_context(model, speaker.context_tokens)
     return min(limit, context // 2) if limit and context and limit != own_limit(model) else limit
 
@@ -107,9 +114,9 @@ def own_limit(model: ChatModel) -> int | None:
     return None if model.is_capped else found
 
 
-def reply_limit(model: ChatModel) -> int | None:
+def reply_limit(model: ChatModel, visible: int) -> int | None:
     """The most tokens of a model's reply: the user's limit, under a ceiling `limit_of`; None without both."""
-    return limit_of(model.name) if model.is_capped else own_limit(model)
+    return limit_of(model.name, visible) if model.is_capped else own_limit(model)
 
 
 def fit_messages(
@@ -120,14 +127,15 @@ def fit_messages(
     ranks: Mapping[str, int] | None = None,
     room: int | None = None,
     limit: int | None = None,
+    visible: int = REPLY_TOKENS,
 ) -> FittedMessages:
     """Shortens the data of messages, never the instructions, to a context and to ``room`` bytes (`weight_of`).
 
-    The reply may have ``limit`` tokens; None if nothing limits it.
+    The reply may have ``limit`` tokens; if nothing limits it (None), room for ``visible`` tokens is left.
     """
     weight = weight_of_all(messages)
     context = known_context(model, context_tokens)
-    reply = reply_room(context, limit) if context else limit or REPLY_TOKENS
+    reply = reply_room(context, limit, visible) if context else limit or visible
     per = bytes_per_token(model.name)
     most = int(CONTEXT_SHARE * (context - reply) * per) if context else weight
     # If the ceilings (``room``) are the tighter limit, every element of the data except the claim may be left out. A

@@ -18,6 +18,7 @@ from moot.core.endpoint import DEFAULT_LIMITS, Limits
 from moot.core.errors import MootError
 from moot.nodes._models.budget import Budget
 from moot.nodes._models.chat_models import ChatModel
+from moot.nodes._models.reply_limits import REPLY_TOKENS
 from moot.nodes._models.seeds import CallSeeds
 from moot.nodes._models.session import Session
 from moot.nodes._models.spend import Spend
@@ -60,6 +61,7 @@ class Request:
     warnings: list[tuple[str, str]] = field(default_factory=list)
     seeds: CallSeeds | None = None
     reply_tokens: int | None = None  # the most of the reply; None: the client's own limit, if it has one
+    visible_tokens: int = REPLY_TOKENS  # the most of the reply without thoughts, if nothing else limits it
     entry: Entry | None = None  # in the store of replies; None: no store
     watches: tuple[Callable[[Attempt], Attempt], ...] = ()  # wrap each attempt
     # Called with an attempt's error before the next attempt; an error that it raises ends the call.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import AIMessage
 from langchain_core.runnables.config import var_child_runnable_config
@@ -14,12 +14,16 @@ from moot.nodes._models.call.fitting import planned_call, weight_of_all
 from moot.nodes._models.call.request import Asker, Request, Way
 from moot.nodes._models.contexts import count_prompt
 from moot.nodes._models.parallel import branch
+from moot.nodes._models.prices import MILLION, Price, price_of
 from moot.nodes._models.replies import DebateReplies, replay_miss
 from moot.nodes._models.seeds import with_seed
 from moot.nodes._models.spend import NOTHING, Spend, spent_by
 from moot.nodes._models.stored_messages import key_messages, key_model, message_of, stored_model, value_of
 from moot.nodes._records.entries import Call
 from moot.nodes._runtime.trace import named_runs
+
+if TYPE_CHECKING:
+    from moot.core.store import Reply
 
 NO_REPLY = AIMessage("")
 """The message of a request that failed."""
@@ -105,6 +109,19 @@ async def stored_result(speaker: Asker, request: Request, value: Mapping[str, An
     warnings = [(kind, detail) for kind, detail in value["warnings"]]
     count_paid_calls(speaker, request, calls, skipped=value["left_out"])
     return Result(message, calls, warnings, error_from_record(value["error"]) if value["error"] else None)
+
+
+def stored_usd(stored: Iterable[Reply], prices: Mapping[str, Price]) -> tuple[float, float]:
+    """The USD of a run's replies: of calls that were answered, and at most of the requests whose replies were lost."""
+    paid = lost = 0.0
+    for reply in stored:
+        value = (reply.kind == "chat" and reply.value) or {}
+        answered = spent_by(value.get("calls") or ([value["call"]] if "call" in value else []), prices)
+        paid += answered.usd
+        if price := price_of(reply.about.get("model", ""), prices):
+            tokens = max(0.0, reply.paid[0] + reply.sent[0] - answered.tokens)
+            lost += tokens * max(price["input"], price["output"]) / MILLION
+    return paid, lost
 
 
 def count_paid_calls(speaker: Asker, request: Request, calls: list[Call], *, skipped: bool) -> None:

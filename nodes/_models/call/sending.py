@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
@@ -12,7 +13,14 @@ from moot.core.refusals import ended_with_error, explain, unreadable
 from moot.nodes._models.call.request import Asker, Request, Way
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.contexts import MAX_BYTES_PER_TOKEN, bytes_of, bytes_per_token, weight_of
-from moot.nodes._models.reply_limits import accepts_older_name, count_thoughts, limited, note_name
+from moot.nodes._models.reply_limits import (
+    count_thoughts,
+    counted_if_streamed,
+    limited,
+    note_names,
+    note_no_usage,
+    takes_older_names,
+)
 from moot.nodes._models.reply_parsing import (
     finish_reason,
     is_broken_off,
@@ -22,6 +30,8 @@ from moot.nodes._models.reply_parsing import (
 from moot.nodes._models.seeds import with_seed
 from moot.nodes._runtime.trace import named_runs
 
+# moot's own error names the remedy.
+warnings.filterwarnings("ignore", "Invalid schema for OpenAI's structured output|This model does not support OpenAI's")
 MOST_KEPT = 8
 """How many tokens of the beginning Ollama may keep if it cuts a prompt to half of the context."""
 
@@ -32,25 +42,30 @@ def sending(speaker: Asker) -> Way:
     place = (model.endpoint.base_url, model.name)
 
     async def send(request: Request) -> AIMessage:
-        older = model.older if accepts_older_name(*place) else None
+        older = model.older if takes_older_names(*place) else None
         try:
             message = await exchange(request, older)
         except MootError as error:
-            # The endpoint refused a name of the limit, so it did no work. It gets the request under the other name.
-            if model.older is None or error.kind != "bad_request" or meaning_of(error.detail) != "reply_name":
+            # The endpoint refused a part of the request, so it did no work. It gets the request without that part.
+            refused = meaning_of(error.detail) if error.kind == "bad_request" else None
+            if refused == "newer_names" and model.older is not None:
+                note_names(*place, older=older is None)
+                older = None if older else model.older
+            elif refused == "stream_options":
+                note_no_usage(*place)
+            else:
                 raise
-            note_name(*place, older=older is None)
-            message = await exchange(request, None if older else model.older)
+            message = await exchange(request, older)
         message = without_invalid_metadata(without_environment_keys(message, speaker.session.keys))
         usage, limit = message.usage_metadata, request.reply_tokens
         if usage and limit and older is None and usage["output_tokens"] > limit:
-            note_name(*place, older=True)  # the endpoint ignored the newer name
+            note_names(*place, older=True)  # the endpoint ignored the newer name
         count_thoughts(model.name, message)
         return message
 
     async def exchange(request: Request, older: BaseChatModel | None) -> BaseMessage:
         seeds = request.seeds
-        chat = limited(older or model.chat, request.reply_tokens)
+        chat = limited(counted_if_streamed(older or model.chat, *place), request.reply_tokens)
         chat = with_seed(chat, seeds.seed_of(request.messages)) if seeds else chat
         try:
             with named_runs(speaker.role, model.name, speaker.record):

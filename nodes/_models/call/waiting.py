@@ -60,9 +60,18 @@ def call_record(speaker: Asker, message: AIMessage | None, started: float, attem
         "attempts": attempts,
         "outcome": "ok",
     }
-    cached = usage.get("input_token_details", {}).get("cache_read") if usage else None
-    if type(cached) is int and cached > 0:
+    if message and (cached := cached_tokens(message)):
         record["cached_tokens"] = cached
     if speaker.record.number:
         record["number"] = speaker.record.number
     return record
+
+
+def cached_tokens(message: AIMessage) -> int:
+    """The tokens of a prompt that the endpoint had in its cache; 0 if it does not say so."""
+    usage = message.usage_metadata
+    known = usage.get("input_token_details", {}).get("cache_read") if usage else None
+    # DeepSeek, and Moonshot, have fields of their own, which LangChain does not read.
+    own = message.response_metadata.get("token_usage")
+    others = [own.get(name) for name in ("prompt_cache_hit_tokens", "cached_tokens")] if isinstance(own, dict) else []
+    return next((count for count in (known, *others) if type(count) is int and count > 0), 0)
