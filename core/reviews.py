@@ -6,7 +6,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -117,8 +117,8 @@ class History(tuple[Entry, ...]):
 
     @property
     def settled(self) -> Entry | None:
-        """The last entry that decided something: not one that plans, comments or looks again."""
-        return next((entry for entry in reversed(self) if entry.action in AFTER), None)
+        """The last entry that decided something: not one that plans, comments, looks again or leaves it withdrawn."""
+        return next((entry for entry in reversed(self) if AFTER.get(entry.action) == entry.stage), None)
 
     @property
     def decided(self) -> Entry | None:
@@ -178,6 +178,8 @@ def next_entry(
         faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
         raise UserError(f"{faults}.", kind="bad_request") from error
     check_complete(action, decision)
+    if decision.look_again != (history.last and history.last.look_again):
+        _check_ahead(decision.look_again)
     if len(person) > LONGEST_NAME:
         raise UserError(f"The person's name may have at most {LONGEST_NAME} characters.", kind="bad_request")
     return Entry(
@@ -186,12 +188,17 @@ def next_entry(
         debate=debate,
         number=len(history) + 1,
         action=action,
-        stage=AFTER.get(action, history.stage),
+        stage=stage_after(action, history.stage),
         person=person.strip(),
         at=datetime.now(UTC).replace(microsecond=0),
         document=document,
         before=history.last.hash if history.last else "",
     )
+
+
+def stage_after(action: Action, stage: Stage) -> Stage:
+    """The stage of a check after an action; a draft leaves a check withdrawn, so that readers still see that it is."""
+    return stage if (action, stage) == ("save", "withdrawn") else AFTER.get(action, stage)
 
 
 PAST: dict[Action, str] = {
@@ -224,6 +231,12 @@ def check_complete(action: Action, decision: Decision) -> None:
         raise UserError("Name the day on which to look again (`look_again`).", kind="bad_request")
     if action == "comment" and not decision.note:  # of which passage, `moot.web.reviews.decide` checks
         raise UserError("A comment needs a text.", kind="bad_request")
+
+
+def _check_ahead(day: date | None) -> None:
+    """Refuses a day to look again that has passed everywhere on earth."""
+    if day is not None and day < (datetime.now(UTC) - timedelta(hours=12)).date():
+        raise UserError(f"The day on which to look again, {day}, has passed. Name a later one.", kind="bad_request")
 
 
 def changes(history: Sequence[Entry]) -> list[dict[str, tuple[Any, Any]]]:
@@ -327,7 +340,7 @@ def _check_follows(entry: Entry, stage: Stage) -> None:
     """Checks that an entry can follow this stage, and is complete: a history from outside may say anything."""
     try:
         check_complete(entry.action, entry)
-        fits = stage in FROM[entry.action] and entry.stage == AFTER.get(entry.action, stage)
+        fits = stage in FROM[entry.action] and entry.stage == stage_after(entry.action, stage)
     except UserError:
         fits = False
     if not fits or not 0 < len(entry.person.strip()) <= LONGEST_NAME:
@@ -443,7 +456,11 @@ def house_scale() -> Scale:
     try:
         return Scale.model_validate(tomllib.loads(file.read_text(encoding="utf-8-sig")))
     except OSError as error:
-        raise UserError(f"The scale {file} cannot be read ({error.strerror or error}).", kind="invalid_file") from error
+        raise UserError(
+            f"The scale {file} cannot be read ({error.strerror or error}). Restore the file, or name another one: "
+            "`moot config set scale FILE`.",
+            kind="invalid_file",
+        ) from error
     except (ValueError, ValidationError) as error:
         raise UserError(
             f'The scale {file} needs [[steps]], each with rating = "..." and perhaps about, answer (supported, '

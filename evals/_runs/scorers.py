@@ -185,30 +185,13 @@ def citation_precision() -> Scorer:
     )
 
 
-@scorer(metrics=[mean(), stderr()], name="gold_recall")
-def gold_recall() -> Scorer:
-    """The share of gold evidence that was found.
-
-    A sample is unscored if its item has no gold evidence, or if the debate searched no source.
-    """
-
-    def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> float | None:
-        searched = [piece for piece in document["evidence"] if any(r["query"] for r in piece["retrievals"])]
-        sets = gold_and_found(state.metadata.get("gold_evidence"), searched)
-        if sets is None or not document["corpora"]:
-            return None
-        return metrics.gold_recall([sets[0]], [sets[1]]).value
-
-    return measured(value, of_answers=False)
-
-
 # --- official scores that require evidence ----------------------------------------------------------------------------
 
 
 @metric(name="mean")
 def mean_if_named() -> Metric:
     """The mean, or the F1 over all items for one of `POOLED_MEASURES`; NaN if no verdict could cite the evidence that
-    the score requires (`official_score`).
+    the score requires (`official_score`), or no evidence has the address by which `gold_recall` would know it.
     """
 
     def value(scores: list[SampleScore]) -> float:
@@ -233,6 +216,30 @@ def stderr_if_named() -> Metric:
         return float(error(scores)) if named else float("nan")  # type: ignore[arg-type]
 
     return value
+
+
+@scorer(metrics=[mean_if_named(), stderr_if_named()], name="gold_recall")
+def gold_recall() -> Scorer:
+    """The share of gold evidence that was found.
+
+    A sample is unscored if its item has no gold evidence, or if the debate searched no source. If gold evidence is
+    named by addresses or ids, the mean is NaN for a run that found no piece of it, and none with an address.
+    """
+
+    def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> Score | None:
+        searched = [piece for piece in document["evidence"] if any(r["query"] for r in piece["retrievals"])]
+        named = state.metadata.get("gold_evidence") or {}
+        sets = gold_and_found(named, searched)
+        if sets is None or not document["corpora"]:
+            return None
+        recall = metrics.gold_recall([sets[0]], [sets[1]]).value
+        if recall is None:
+            return None
+        by_address = not named.get("pages") and (named.get("documents") or named.get("urls"))
+        can_be_named = not by_address or recall > 0 or any(piece.get("url") for piece in searched)
+        return Score(value=recall, metadata={"named": can_be_named})
+
+    return measured(value, of_answers=False)
 
 
 def official_scorer(measure: str) -> Scorer:

@@ -32,7 +32,7 @@ from moot.evals._benchmarks.catalogue import (
 )
 from moot.evals._benchmarks.records_items import best_possible_accuracy
 from moot.evals._runs import scorers
-from moot.evals._runs.inspect_side import choose_grader
+from moot.evals._runs.inspect_side import GRADER, choose_grader
 from moot.evals._runs.solver import INPUTS, debate
 from moot.evals._stats.averitec import METEOR_MEASURES, why_no_meteor
 from moot.evals._stats.official import OFFICIAL_MEASURES
@@ -129,6 +129,9 @@ def benchmark_task(
         left_out = ", ".join(METEOR_MEASURES)
         adds = "inspect score LOG --scorer moot/averitec_score --action append --overwrite"
         notes.append(f"{left_out} are left out. {lacking} Then `{adds}` adds one of them to a log")
+    judged = [measure for measure in benchmark.metrics if measure in JUDGED_MEASURES]
+    if judged and choose_grader(judge) is None:
+        notes.append(f"{', '.join(judged)}: left out, as no judge is named (--judge MODEL, or Inspect's role {GRADER})")
     for note in notes:
         _tell.get()(f"{benchmark.title}: {note}.")
     metadata: dict[str, object] = {

@@ -42,6 +42,7 @@ from moot.retrievers._evidence import Origin, clean
 PAGE_MEASURES = ("fever_score", "feverous_score", "hover_score")
 FACT_MEASURES = ("support_em", "support_f1", "joint_em", "joint_f1")
 ALL_ANSWERS = "all_answers"
+GOLD_RECALL = "gold_recall"
 OFFICIAL_MEASURES = (*PAGE_MEASURES, *FACT_MEASURES, *POOLED_MEASURES, *METEOR_MEASURES, ALL_ANSWERS)
 """Measures of `moot.evals._benchmarks.catalogue.Benchmark.metrics` that this module computes."""
 OPEN_LABEL = "NOT ENOUGH INFO"
@@ -276,7 +277,8 @@ def _averitec(measure: str, pairs: Sequence[tuple[str, str]], questions: Sequenc
 def why_not_computable(measure: str, observations: Sequence[Observation]) -> str:
     """Why an official score of a run cannot be computed; empty if it can be computed, or if no item has an outcome."""
     answered = [observation for observation in observations if observation.outcome is not None]
-    if measure in EV2R_MEASURES:  # without a judge there is no score, and a judge that fails leaves out only some items
+    # without a judge there is no score, and one that fails leaves out some items; some items have no gold evidence
+    if measure in (*EV2R_MEASURES, GOLD_RECALL):
         answered = [observation for observation in answered if is_known(measure, observation)]
     if not answered:
         return ""
@@ -286,6 +288,8 @@ def why_not_computable(measure: str, observations: Sequence[Observation]) -> str
         return f"of {unknown} items, the file does not say which evidence is right, or it comes with the claim"
     if any(measure not in observation.uncitable_measures for observation in answered):
         return ""
+    if measure == GOLD_RECALL:
+        return "no evidence that was found has an address, by which the gold evidence is named"
     if measure in (*FACT_MEASURES, *METEOR_MEASURES, *EV2R_MEASURES):
         return "no verdict cites any evidence"
     return "no evidence has an address that ends with an element of its page, such as #sentence_3"
@@ -299,11 +303,14 @@ def is_known(measure: str, observation: Observation) -> bool:
 def drop_uncomputable(
     observations: Sequence[Observation], measures: Collection[str]
 ) -> tuple[list[Observation], list[str]]:
-    """The observations of a run, with None in place of each official score that cannot be computed for the run."""
+    """The observations of a run, with None in place of each official score that cannot be computed for the run, and of
+    gold recall, if it cannot.
+    """
+    needing = (*OFFICIAL_MEASURES, *EV2R_MEASURES, GOLD_RECALL)
     reason_by_measure = {
         name: reason
-        for name in measures
-        if name in (*OFFICIAL_MEASURES, *EV2R_MEASURES) and (reason := why_not_computable(name, observations))
+        for name in (*measures, GOLD_RECALL)
+        if name in needing and (reason := why_not_computable(name, observations))
     }
     if not reason_by_measure:
         return list(observations), []

@@ -6,7 +6,7 @@ import hashlib
 import json
 import zipfile
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from tests.scripted_web import ScriptedWeb, Site, all_sites, environment, script
 SITES = all_sites()[:5]
 SAME, REWRITTEN, CORRECTED, GONE, BROKEN = SITES
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1", *(site.host for site in SITES)])
-YESTERDAY = (datetime.now(UTC).date() - timedelta(days=1)).isoformat()
+TODAY = datetime.now(UTC).date().isoformat()
 OPTIONS = ["--model", "openai:stub", "--graph", "rag", "--set", 'sources=["serper"]', "--set", "k=5"]
 OPTIONS += ["--set", "assess=false"]
 WARNINGS = ["--acknowledge", "single_origin"]
@@ -102,7 +102,7 @@ def found_by_site(told: dict[str, Any]) -> dict[str, str]:
 def test_looking_again_says_what_became_of_each_page_and_debates_anew(
     check: str, web: ScriptedWeb, start_stub: StartStub
 ) -> None:
-    approve(check, "--look-again", YESTERDAY)
+    approve(check, "--look-again", TODAY)
     change(web)
     before = len(web.requests)
     asked = moot("recheck", "--due", typed="n\n")
@@ -144,7 +144,7 @@ def test_looking_again_says_what_became_of_each_page_and_debates_anew(
 
 
 def test_without_a_change_nothing_is_debated_and_the_check_is_no_longer_due(check: str, web: ScriptedWeb) -> None:
-    moot("review", check, "--look-again", YESTERDAY)
+    moot("review", check, "--look-again", TODAY)
     done = moot("recheck", check[:8], "--yes", "--look-again", "2999-01-31")
     assert (done.returncode, done.stdout.count(": unchanged.")) == (0, 5), done.stderr
     assert len(debates.versions(check)) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -38,10 +38,10 @@ def test_a_day_of_an_editor(check: str, tmp_path: Path) -> None:
     assert (wrong.returncode, "Did you mean" in wrong.stderr) == (2, True)
     early = moot("review", short, "--correct", "The date was wrong.")
     assert (early.returncode, "that is new cannot be corrected" in early.stderr) == (2, True)
-    yesterday = (datetime.now(UTC).date() - timedelta(days=1)).isoformat()
+    today = datetime.now(UTC).date().isoformat()
     unread = moot("review", short, "--approve", "--rating", "False", "--summary", "It is not so.")
     assert (unread.returncode, "not acknowledged: " in unread.stderr) == (2, True)
-    words = ("--rating", "mostly false", "--summary", "It is not so.", "--note", "Ask BIPM.", "--look-again", yesterday)
+    words = ("--rating", "mostly false", "--summary", "It is not so.", "--note", "Ask BIPM.", "--look-again", today)
     approved = moot("review", short, "--approve", *words, *READ)
     assert "Our rating: Mostly false. Approved, Ada" in approved.stdout, approved.stderr
     stale = moot("review", short, "--withdraw", "We erred.", "--based-on", "0", "--person", "Bo")
@@ -55,7 +55,7 @@ def test_a_day_of_an_editor(check: str, tmp_path: Path) -> None:
     assert moot("report", short, "--html", "--out", str(tmp_path / "check.html")).returncode == 0
     page = (tmp_path / "check.html").read_text("utf-8")
     assert ("The date was wrong." in page, "Ask BIPM." in page) == (True, False)
-    assert f"{short}  {yesterday}  corrected  False" in moot("review", "--due").stdout
+    assert f"{short}  {today}  corrected  False" in moot("review", "--due").stdout
     found = json.loads(moot("review", short, "--json").stdout)
     assert (found["stage"], [one["person"] for one in found["history"]]) == ("corrected", ["Ada", "Bo"])
     assert moot("delete", short, "--yes").returncode == 0
@@ -66,7 +66,9 @@ def test_a_damaged_history_hides_no_other_check_that_is_due(check: str) -> None:
     assert moot("verify", "Bats fly.", "--model", "fake:1", "--graph", "standard_prompting").returncode == 0
     [other] = [one["id"][-32:] for one in json.loads(moot("list", "--json").stdout) if one["claim"] == "Bats fly."]
     for id in (check, other):
-        assert moot("review", id, "--look-again", "2026-01-01", "--person", "Ada").returncode == 0
+        assert (
+            moot("review", id, "--look-again", datetime.now(UTC).date().isoformat(), "--person", "Ada").returncode == 0
+        )
     by_hand = sa.update(reviews).where(reviews.c.debate == check).values(hash="0" * 64)
     open_store().do(lambda connection: connection.execute(by_hand))
     due = moot("review", "--due")

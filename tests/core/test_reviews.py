@@ -15,6 +15,7 @@ from moot.core.reviews import (
     DEFAULT_SCALE,
     FROM,
     Action,
+    Entry,
     History,
     add_entry,
     changes,
@@ -27,7 +28,7 @@ from moot.core.store import FileStore, Store
 from moot.core.tables import reviews
 
 DEBATE = "0" * 31 + "1"
-FULL = {"rating": "False", "summary": "It is not so.", "to_readers": "We erred.", "look_again": "2027-01-01"}
+FULL = {"rating": "False", "summary": "It is not so.", "to_readers": "We erred.", "look_again": "2999-01-01"}
 ACTIONS: list[Action] = [*FROM]
 
 
@@ -44,14 +45,15 @@ def decide(store: Store, action: Action, *, person: str = "Ada", based_on: int |
 def test_a_stage_follows_only_from_a_stage_before_it(actions: list[Action]) -> None:
     history = History()
     for action in actions:
-        change = FULL if action in AFTER else {"note": "Why?", "look_again": "2027-03-01"}
+        change = FULL if action in AFTER else {"note": "Why?", "look_again": "2999-03-01"}
         change = {"note": "Why?"} if action == "comment" else change
         if history.stage not in FROM[action]:
             with pytest.raises(UserError, match=history.stage.replace("_", " ")):
                 next_entry(history, action, change, debate=DEBATE, document="d", person="Ada")
             continue
         entry = next_entry(history, action, change, debate=DEBATE, document="d", person="Ada")
-        assert entry.stage == AFTER.get(action, history.stage)
+        draft_of_withdrawn = (action, history.stage) == ("save", "withdrawn")
+        assert entry.stage == ("withdrawn" if draft_of_withdrawn else AFTER.get(action, history.stage))
         history = History([*history, entry])
     assert (history.decided is not None) == (history.stage in ("approved", "corrected"))
 
@@ -65,10 +67,11 @@ def test_a_stage_follows_only_from_a_stage_before_it(actions: list[Action]) -> N
         ("withdraw", {}, "Say to readers why"),
         ("plan", {}, "Name the day"),
         ("save", {"look_again": "soon"}, "look_again"),
+        ("save", {"look_again": "2020-02-01"}, "2020-02-01, has passed"),
         ("save", {"ratings": "x"}, "ratings"),
         ("comment", {"note": ""}, "needs a text"),
         ("comment", {"note": "x", "rating": "True"}, "does not change rating"),
-        ("plan", {"look_again": "2027-03-01", "summary": "x"}, "does not change summary"),
+        ("plan", {"look_again": "2999-03-01", "summary": "x"}, "does not change summary"),
         ("publish", {}, "no action 'publish'"),
     ],
 )
@@ -86,9 +89,25 @@ def test_somebody_decides(store: Store) -> None:
         decide(store, "save", person=" ", rating="False")
 
 
+def test_a_draft_after_a_withdrawal_leaves_the_check_withdrawn_until_it_is_approved(store: Store) -> None:
+    decide(store, "approve", rating="False", summary="It is not so.")
+    decide(store, "withdraw", to_readers="We cannot say.")
+    drafted = decide(store, "save", person="Bo", rating="True")
+    assert (drafted.stage, drafted.settled) == ("withdrawn", drafted[1])
+    approved = decide(store, "approve", person="Bo")
+    assert (approved.stage, approved.decided) == ("approved", approved[3])
+    assert approved[3].rating == "True"  # the draft's words are kept
+
+
+def test_a_day_that_has_passed_since_it_was_named_stops_nothing(store: Store) -> None:
+    history = History([Entry.model_validate({**decide(store, "save").last.model_dump(), "look_again": "2020-02-01"})])  # type: ignore[union-attr]
+    kept = next_entry(history, "comment", {"note": "Why?", "passage": "1"}, debate=DEBATE, document="d", person="Bo")
+    assert str(kept.look_again) == "2020-02-01"
+
+
 def test_a_history_says_who_changed_what_from_what_to_what(store: Store) -> None:
     decide(store, "save", rating="Half true", note="Ask them.")
-    decide(store, "approve", person="Bo", summary="It is so.", rating="True", look_again="2027-01-01")
+    decide(store, "approve", person="Bo", summary="It is so.", rating="True", look_again="2999-01-01")
     history = decide(store, "correct", rating="False", to_readers="We erred.")
     assert [(one.action, one.person, one.stage) for one in history] == [
         ("save", "Ada", "in_review"),

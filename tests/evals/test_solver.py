@@ -210,6 +210,30 @@ def test_gold_evidence_is_matched_by_page_document_address_or_text() -> None:
     assert gold_and_found(None, [piece]) is None
 
 
+@pytest.mark.parametrize(
+    ("gold", "recall"),
+    [
+        ({"documents": ["12345"]}, None),  # the passages of the demonstration have no address to tell ids by
+        ({"pages": ["No such page"]}, 0.0),
+        ({"documents": ["Shuttle Discovery lifts Hubble telescope into space"]}, 1.0),
+    ],
+)
+def test_gold_recall_is_unknown_if_no_evidence_can_be_told_by_its_name(
+    start_stub: StartStub, tmp_path: Path, gold: dict[str, Any], recall: float | None
+) -> None:
+    start_stub()
+    data = tmp_path / "claims.jsonl"
+    data.write_text(json.dumps({"id": "1", "claim": "Shuttle Discovery lifted Hubble.", "label": "SUPPORTS"}))
+    task = benchmark_task("fever", str(data))
+    for sample in task.dataset:
+        sample.metadata = {**(sample.metadata or {}), "gold_evidence": gold}
+    log = evaluate(task, tmp_path, solver=debate("rag", sources=["bm25:demo-news"], **MODEL))
+    assert figure(log, "gold_recall") == pytest.approx(math.nan if recall is None else recall, nan_ok=True)
+    (run,) = read_runs([tmp_path / "logs"], lambda calls: 0.0)[0]
+    assert [one.scores["gold_recall"] for one in run.observations] == [recall]
+    assert ["gold_recall: not computable" in str(run.notes)] == [recall is None]
+
+
 def test_a_solver_with_an_unknown_setting_or_graph_is_refused() -> None:
     with pytest.raises(UserError, match="There is no setting 'rounds'"):
         debate(GRAPH, rounds=3)

@@ -44,7 +44,7 @@ def test_an_approver_of_the_same_house_decides_about_a_check_in_review(service: 
         kinds = [one["kind"] for one in review(nia, id).json()["warnings"]]
         approved = review(nia, id, action="approve", based_on=1, acknowledged=kinds, **FULL).raise_for_status().json()
         assert [(one["person"], one["action"]) for one in approved["history"]] == [("moe", "save"), ("nia", "approve")]
-        stale = review(moe, id, action="plan", based_on=1, look_again="2031-01-01")
+        stale = review(moe, id, action="plan", based_on=1, look_again="2999-01-01")
         assert (stale.status_code, "by nia (approved" in stale.json()["detail"]) == (409, True)
         for client in (moe, nia):
             page = client.get(f"/moot/api/debates/{id}/html").raise_for_status().text
@@ -71,7 +71,7 @@ def test_an_approver_of_the_same_house_decides_about_a_check_in_review(service: 
 def test_a_user_without_the_right_keeps_the_own_drafts(service: Service) -> None:
     with service.client_of("moe") as moe, service.client_of("nia") as nia:
         id = checked(moe, "Storks fear snow.")
-        review(moe, id, action="plan", based_on=0, look_again="2031-01-01").raise_for_status()
+        review(moe, id, action="plan", based_on=0, look_again="2999-01-01").raise_for_status()
         assert review(nia, id).status_code == 404  # a day is no draft: the check stays private
         review(moe, id, action="save", based_on=1, rating="False").raise_for_status()
         assert review(moe, id).json()["stage"] == "in_review"

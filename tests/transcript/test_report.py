@@ -461,10 +461,10 @@ async def test_a_claim_review_has_the_editors_words_once_the_check_is_approved()
     assert machine["author"]["@type"] == "SoftwareApplication"
     with pytest.raises(UserError, match="Nobody has approved"):
         decide("save", rating="True", note="Ask them.")
-    found = decide("approve", rating="Mostly false", summary="It is not so.", look_again="2027-01-01")
+    found = decide("approve", rating="Mostly false", summary="It is not so.", look_again="2999-01-01")
     schema = json.loads((ROOT / "tests/transcript/claim_review.schema.json").read_text("utf-8"))
     jsonschema.validate(found, schema, format_checker=jsonschema.FormatChecker())
-    assert (found["author"]["name"], found["editor"]["name"], found["expires"]) == ("Moot News", "Ada", "2027-01-01")
+    assert (found["author"]["name"], found["editor"]["name"], found["expires"]) == ("Moot News", "Ada", "2999-01-01")
     rating = found["reviewRating"]
     assert (rating["alternateName"], rating["ratingValue"], rating["bestRating"]) == ("Mostly false", 2, 5)
     assert "Ask them." not in json.dumps(found)
