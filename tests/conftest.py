@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 from moot.core.endpoint import close_clients
+from moot.nodes._models.contexts import forget_contexts
+from moot.nodes._models.reply_limits import forget_replies
 from moot.nodes._runtime.settings import Settings, SourcesSettings
 from moot.nodes._speakers.debaters import DebaterSettings
 from moot.nodes._speakers.gate import GateSettings
@@ -291,6 +293,18 @@ def _fail_if_the_server_is_imported() -> Iterator[None]:
     before = "langgraph_api" in sys.modules
     yield
     assert before or "langgraph_api" not in sys.modules, "this test imported langgraph_api: run it in a new process"
+
+
+@pytest.fixture(autouse=True)
+def _leave_no_trace() -> Iterator[None]:
+    """Undo what a test, or a command in its process, changed: variables, and what moot learnt from endpoints."""
+    before = dict(os.environ)
+    yield
+    if os.environ != before:
+        os.environ.clear()
+        os.environ.update(before)
+    forget_contexts()
+    forget_replies()
 
 
 @pytest.fixture(autouse=True)

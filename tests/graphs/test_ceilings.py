@@ -18,7 +18,7 @@ from langgraph.types import Command
 from moot.core.errors import BudgetExhausted
 from moot.graphs import DESCRIPTIONS, load_graph, shared_ceilings
 from moot.nodes._models.budget import Budget
-from moot.nodes._models.contexts import count_prompt, forget_contexts
+from moot.nodes._models.contexts import count_prompt
 from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.spend import PlannedCall, Spend, most_of, spent_by
 from moot.nodes._models.step_record import tokens_of
@@ -254,7 +254,6 @@ async def test_many_debates_share_one_ceiling(stub: StubEndpoint) -> None:
 async def test_a_debate_inside_a_debate_stays_within_both_ceilings(
     plain: StubEndpoint, outer: int | None, inner: int | None
 ) -> None:
-    forget_contexts()
     system, inner_debates = load_graph("society_of_minds"), []
 
     async def step(state: Any, run: Any) -> dict[str, Any]:
@@ -280,7 +279,6 @@ async def test_a_debate_inside_a_debate_stays_within_both_ceilings(
 async def test_a_resumed_debate_counts_earlier_spending_but_no_waiting_time(
     plain: StubEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forget_contexts()
 
     class Tomorrow(datetime):
         @classmethod
@@ -331,7 +329,6 @@ def test_reservations_equal_values_worked_out_by_hand() -> None:
 
 
 async def test_a_call_waits_for_calls_in_flight_unless_it_alone_exceeds_the_ceiling() -> None:
-    forget_contexts()
     budget = Budget()
     await budget.begin({"tokens": 2000})
     first = await budget.reserve(PlannedCall("a", "", "openai:m", 2400, 500))
@@ -346,7 +343,6 @@ async def test_a_call_waits_for_calls_in_flight_unless_it_alone_exceeds_the_ceil
 
 
 async def test_only_a_deciding_call_may_use_the_reserve() -> None:
-    forget_contexts()
     budget = Budget()
     reserve = {"role": "judge", "prompt": "p", "model": "openai:m", "bytes": 1500, "reply": 500}
     await budget.begin({"tokens": 2000, "kept": [reserve]})
@@ -358,7 +354,6 @@ async def test_only_a_deciding_call_may_use_the_reserve() -> None:
 
 
 async def test_reservations_are_larger_until_token_counts_are_known() -> None:
-    forget_contexts()
     budget = Budget()
     await budget.begin({"tokens": 3_300})
     asked = PlannedCall("a", "", "openai:m", 3_000, 500)

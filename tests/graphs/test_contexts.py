@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,6 @@ from moot.core.endpoint import Endpoint
 from moot.core.errors import ReplyError
 from moot.graphs import load_graph
 from moot.nodes._models.chat_models import ChatModel
-from moot.nodes._models.contexts import forget_contexts
 from moot.nodes._models.fake import FakeChatModel
 from moot.nodes._models.speaker import Speaker
 from moot.nodes._steps.responding import respond
@@ -81,13 +80,6 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "society_of_minds": {"agents": speakers(3)},
     "react": {"sources": ["bm25:demo-news"]},
 }
-
-
-@pytest.fixture(autouse=True)
-def _forget_learned_contexts() -> Iterator[None]:
-    forget_contexts()
-    yield
-    forget_contexts()
 
 
 async def debate(name: str, **more: Any) -> dict[str, Any]:

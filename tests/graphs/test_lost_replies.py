@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes._models.contexts import forget_contexts
 from moot.nodes._models.replies import StoreUse, store_use
 from moot.nodes._models.spend import spent_by
 from moot.nodes._models.step_record import tokens_of
@@ -81,7 +80,6 @@ async def test_requests_that_fail_with_500_or_429_use_no_tokens(fault: dict[str,
 @pytest.mark.parametrize("code", [429, 502])
 async def test_a_stream_that_ends_with_an_error_counts_as_a_lost_reply(code: int, start_stub: StartStub) -> None:
     """Even the error 429 counts, because the model has already written a part of the reply."""
-    forget_contexts()
     part = {"id": "a", "object": "chat.completion.chunk", "created": 1, "model": "slow"}
     words = {**part, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "An otter " * 200}}]}
     stub = start_stub([{"raw": f"data: {json.dumps(words)}\n\ndata: {error_in_body(code)}\n\n", "times": 1}])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from moot.core.refusal_words import parse_refusal
 from moot.embedded.server import CONTEXT
@@ -12,20 +10,12 @@ from moot.nodes._models.contexts import (
     bytes_per_token,
     context_of,
     count_prompt,
-    forget_contexts,
     learn_from_refusal,
     reply_room,
     weight_of,
 )
 
 MODEL, HERE = "openai:some-model", "http://127.0.0.1:1/v1"
-
-
-@pytest.fixture(autouse=True)
-def _forget_learned_contexts() -> Iterator[None]:
-    forget_contexts()
-    yield
-    forget_contexts()
 
 
 # For each error text: the context length, the prompt's tokens and the excess tokens. A missing number is None.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,9 +13,7 @@ from aiohttp import web
 from moot.core.endpoint import Limits
 from moot.core.refusal_words import TABLE, meaning_of, parse_refusal
 from moot.graphs import load_graph
-from moot.nodes._models.contexts import forget_contexts
 from moot.nodes._models.prices import cost_of, costs_of
-from moot.nodes._models.reply_limits import forget_replies
 from moot.nodes._models.reply_parsing import read_reply
 from moot.retrievers._encoders import TextsTooLong, open_encoder
 
@@ -28,15 +26,6 @@ from tests.retrievers.conftest import serve as serve
 pytestmark = pytest.mark.filterwarnings("ignore:Invalid schema for OpenAI")
 REPLY = {"rationale": "So.", "citations": [], "answer": "SUPPORTS"}
 TEXT = json.dumps(REPLY)
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> Iterator[None]:
-    forget_contexts()
-    forget_replies()
-    yield
-    forget_contexts()
-    forget_replies()
 
 
 def completion(content: str | None, finish: str = "stop", prompt: int = 100, reply: int = 20, **usage: Any) -> Any:

@@ -11,8 +11,6 @@ from langchain_ollama import ChatOllama
 from moot.core.endpoint import ollama_address
 from moot.core.errors import UserError
 from moot.graphs import society_of_minds
-from moot.nodes._models.contexts import forget_contexts
-from moot.nodes._models.reply_limits import forget_replies
 from moot.retrievers import open_encoder
 
 from tests.ollama_server import running_ollama
@@ -20,11 +18,6 @@ from tests.ollama_server import running_ollama
 CLAIM = "The Suez Canal has locks."
 LONG = [{"title": f"Canal {n}", "text": f"Canal {n} has {n} gates. " + "It is long and wide. " * 60} for n in range(60)]
 SETTINGS: dict[str, Any] = {"model": "ollama:qwen3:8b", "agents": 2, "max_rounds": 2, "reader_summary": True}
-
-
-@pytest.fixture(autouse=True)
-def _no_contexts() -> None:
-    forget_contexts()
 
 
 def own_object(**settings: Any) -> ChatOllama:
@@ -54,7 +47,6 @@ async def test_debate_gets_schemas_and_counts(monkeypatch: pytest.MonkeyPatch, p
 
 
 async def test_a_model_that_thinks_gets_room_under_a_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_replies()
     async with running_ollama(models=("mine:latest",), thinks=True) as server:
         for model in ("ollama:mine", own_object(model="mine", base_url=server.url)):
             document = await debate(monkeypatch, server.url, model=model, budget=100_000, context_tokens=40_000)
