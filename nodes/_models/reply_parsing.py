@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -211,6 +212,9 @@ WRAPPERS = {"$schema", "additionalProperties", "description", "name", "required"
 def unwrapped(value: dict[str, Any]) -> dict[str, Any] | None:
     """The object inside an object that has nothing else to say; None if there is not exactly one."""
     inner = [item for name, item in value.items() if name not in WRAPPERS]
+    if len(inner) == 1 and isinstance(inner[0], str):  # the arguments of a call of a tool, for example
+        with contextlib.suppress(ValueError, RecursionError):
+            inner = [json.loads(inner[0], strict=False)]
     return inner[0] if len(inner) == 1 and isinstance(inner[0], dict) else None
 
 

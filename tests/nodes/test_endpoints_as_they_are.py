@@ -348,6 +348,7 @@ async def test_cached_prompt_tokens_are_counted_and_priced(endpoint: Serve) -> N
         TEXT.replace("So.", "So\nit is."),
         json.dumps({"AnswerReply": REPLY, "type": "object"}),
         json.dumps({"type": "object", "properties": REPLY}),
+        json.dumps({"name": "AnswerReply", "arguments": TEXT}),
         json.dumps(TEXT),
     ],
 )
@@ -370,6 +371,10 @@ def test_json_that_can_be_read_in_two_ways_is_not_read() -> None:
     ("text", "answer"),
     [
         ("It is known. \n**Answer:** SUPPORTS", "SUPPORTS"),
+        ("It is known. So the answer is SUPPORTS.", "SUPPORTS"),
+        ("It is known, so \\boxed{SUPPORTS}.", "SUPPORTS"),
+        ("I would not say \\boxed{SUPPORTS}.", None),
+        ("Answer: SUPPORTS\n\\boxed{REFUTES}", None),
         ("Answer: SUPPORTS\nAnswer: REFUTES", None),
         ("Answer: perhaps", None),
         ("I cannot decide.", None),
