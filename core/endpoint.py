@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 from moot.core.errors import UserError
 from moot.core.lazy import imported
 from moot.core.redaction import redact
+from moot.core.refusal_words import error_text
 
 T = TypeVar("T")
 
@@ -268,7 +269,7 @@ def make_client(kind: Any, base_url: str, **options: Any) -> Any:
 
 
 class ErrorInReply(Exception):  # noqa: N818 - named by what it reports
-    """An answer with HTTP status 200 whose choice is an error; ``body`` has the error's fields."""
+    """An answer with HTTP status 200 that is an error, or whose choice is one; ``body`` has the error's fields."""
 
     def __init__(self, body: Any) -> None:
         super().__init__("an error in a reply")
@@ -295,9 +296,18 @@ async def check_choice(response: Any) -> None:
     await response.aread()
     try:
         body = response.json()
-        choice = body["choices"][0]
-    except (ValueError, LookupError, TypeError):
+    except ValueError:
         return  # the client says why it cannot be read
+    if not isinstance(body, dict):
+        return
+    choices, state = body.get("choices"), body.get("base_resp")
+    if isinstance(state, dict) and state.get("status_code"):  # as MiniMax sends errors
+        raise ErrorInReply(state)
+    if not choices and error_text(body):
+        raise ErrorInReply(body.get("error") or body)
+    if choices == []:
+        raise ErrorInReply({"message": "no choices"})
+    choice = choices[0] if isinstance(choices, list) else None
     if not isinstance(choice, dict):
         return
     if choice.get("error"):

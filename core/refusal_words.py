@@ -27,6 +27,7 @@ Meaning = Literal[
     "schema",  # that of the reply is not accepted
     "newer_names",  # the endpoint does not know ``max_completion_tokens`` or the role ``developer``
     "stream_options",  # it does not know this option
+    "no_system",  # the model's template has no role ``system``
 ]
 
 _NUMBER = r"(\d[\d,_]*)"
@@ -81,7 +82,7 @@ def error_text(body: Any) -> str:
     return "; ".join(filter(None, [said, raw, *numbers]))
 
 
-_TEXTS = ("message", "msg", "detail", "error", "Message", "error_msg", "errors")
+_TEXTS = ("message", "msg", "detail", "error", "Message", "error_msg", "errors", "status_msg")
 """The fields in which providers put the words of an error, or fields with these words."""
 LLAMA_CPP_FIELDS = ("n_prompt_tokens", "n_ctx")
 """Numbers in llama.cpp's error for a prompt that is too long; they are appended to the error's message."""

@@ -9,10 +9,11 @@ anything.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 REPLY_TOKENS = 512
 """Maximum number of tokens in a reply under a ceiling in tokens or USD, if `max_tokens` is not set."""
@@ -32,6 +33,8 @@ _older: set[tuple[str, str]] = set()
 """Models, by address and name, whose endpoints accept only the older names ``max_tokens`` and ``system``."""
 _without_usage: set[tuple[str, str]] = set()
 """Models, by address and name, whose endpoints do not accept ``stream_options``, so streamed replies have no counts."""
+_without_system: set[tuple[str, str]] = set()
+"""Models, by address and name, whose templates have no role ``system``."""
 
 
 def forget_replies() -> None:
@@ -39,6 +42,7 @@ def forget_replies() -> None:
     _thoughts.clear()
     _older.clear()
     _without_usage.clear()
+    _without_system.clear()
 
 
 def limit_of(model: str, visible: int = REPLY_TOKENS) -> int:
@@ -109,3 +113,18 @@ def counted_if_streamed(chat: BaseChatModel, address: str, model: str) -> BaseCh
     """A chat model that asks for the counts of streamed replies only if its endpoint is not known to refuse that."""
     refused = (address, model) in _without_usage and "stream_usage" in type(chat).model_fields
     return chat.model_copy(update={"stream_usage": False}) if refused else chat
+
+
+def note_no_system(address: str, model: str) -> None:
+    """Notes that a model's template has no role ``system``."""
+    _without_system.add((address, model))
+
+
+def taken_messages(messages: Sequence[BaseMessage], address: str, model: str) -> Sequence[BaseMessage]:
+    """The messages; for a model without the role ``system``, the instructions stand before the user's first message."""
+    first, *others = messages
+    if (address, model) not in _without_system or not isinstance(first, SystemMessage):
+        return messages
+    asked = next((message for message in others if isinstance(message, HumanMessage)), None)
+    whole = HumanMessage(f"{first.content}\n\n{asked.content}" if asked else first.content)
+    return [whole, *(message for message in others if message is not asked)]

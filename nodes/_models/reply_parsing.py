@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -96,6 +97,7 @@ REFUSAL_REASONS = {
     "sensitive",
     "model_armor",
     "guardrail_intervened",
+    "error_toxic",
 }
 """The providers' finish reasons for a reply that was refused."""
 CUT_REASONS = {"length", "max_tokens", "model_length", "model_context_window_exceeded"}
@@ -108,6 +110,13 @@ def finish_reason(message: BaseMessage) -> str:
     found = ended.get("finish_reason") or ended.get("stop_reason") or ended.get("stopReason")
     found = found or ended.get("done_reason") or ""
     return str(found).lower().partition(":")[0]
+
+
+def found_no_room(message: AIMessage) -> bool:
+    """Whether a reply was cut off at its beginning, because the prompt fills the context."""
+    finish, usage = finish_reason(message), message.usage_metadata
+    is_full = finish == "model_context_window_exceeded" or (usage is not None and usage["output_tokens"] == 0)
+    return finish in CUT_REASONS and is_full and not message.text.strip()
 
 
 def fault_of(message: AIMessage) -> tuple[str, str]:
@@ -203,6 +212,9 @@ WRAPPERS = {"$schema", "additionalProperties", "description", "name", "required"
 def unwrapped(value: dict[str, Any]) -> dict[str, Any] | None:
     """The object inside an object that has nothing else to say; None if there is not exactly one."""
     inner = [item for name, item in value.items() if name not in WRAPPERS]
+    if len(inner) == 1 and isinstance(inner[0], str):  # the arguments of a call of a tool, for example
+        with contextlib.suppress(ValueError, RecursionError):
+            inner = [json.loads(inner[0], strict=False)]
     return inner[0] if len(inner) == 1 and isinstance(inner[0], dict) else None
 
 

@@ -20,7 +20,7 @@ from moot.nodes._models.reply_limits import REPLY_TOKENS
 from moot.nodes._records.entries import ORIGIN, Task
 from moot.nodes._texts.answers import ABSTENTION, read_answer
 from moot.nodes._texts.thoughts import without_thoughts
-from moot.nodes._texts.wrapped import FINAL_LEAD, without_lead
+from moot.nodes._texts.wrapped import BOXED, FINAL_LEAD, without_lead
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -102,9 +102,16 @@ class PlainReply(Reply):
 
     @classmethod
     def from_plain_text(cls, text: str) -> list[dict[str, Any]]:
-        """Parses lines such as "Answer: B"; the whole text is the rationale, and a line "Confidence: 0.8" counts."""
+        """Parses lines such as "Answer: B"; the whole text is the rationale, and a line "Confidence: 0.8" counts.
+
+        Without such a line, the last sentence may be one, or have the answer in a LaTeX box or as a letter in brackets.
+        """
         lines = [PLAIN_MARKS.sub("", line).strip() for line in text.splitlines()]
-        answers = [without_lead(line, FINAL_LEAD).strip() for line in lines if FINAL_LEAD.match(line)]
+        final = [line for line in lines if FINAL_LEAD.match(line)]
+        last = PLAIN_MARKS.sub("", SENTENCE_END.split(text.strip())[-1]).strip()
+        closes = BOXED.search(last) or (not final and (FINAL_LEAD.match(last) or LETTER_IN_BRACKETS.fullmatch(last)))
+        final += [last] if closes and last not in final else []
+        answers = [without_lead(line, FINAL_LEAD).strip() for line in final]
         sure = [found for line in lines if (found := CONFIDENCE.fullmatch(line))]
         more = {"confidence": float(sure[-1][1]) / (100 if sure[-1][2] else 1)} if sure else {}
         return [{"answer": answer, "rationale": text.strip(), "citations": [], **more} for answer in answers]
@@ -112,6 +119,8 @@ class PlainReply(Reply):
 
 PLAIN_MARKS = re.compile(r"^[\s>#*_-]+|[*_]+")
 """Signs of Markdown around and in a line."""
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+LETTER_IN_BRACKETS = re.compile(r"\([A-Z]\)\.?")
 CONFIDENCE = re.compile(r"(?:my )?confidence(?: is|\s*[:=])\s*(\d{1,3}(?:\.\d{1,6})?)\s*(%)?\.?", re.IGNORECASE)
 """The line of a plain reply that gives its confidence."""
 

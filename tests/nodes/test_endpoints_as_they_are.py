@@ -69,11 +69,43 @@ def test_every_line_of_the_table_of_refusals_names_who_says_it_and_where() -> No
         ("input length and max_tokens exceed context limit: 86888 + 119866 > 204648", (204648, 86888, None)),
         ("length of prompt_tokens (163280) must be less than max_seq_len (32768).", (32768, 163280, None)),
         ("input length exceeds maximum allowed", (None, None, None)),
+        ("Requested input length 6715 exceeds maximum input length 2000", (2000, 6715, None)),
+        ("Input length (6715 tokens) exceeds the maximum allowed length (2000 tokens).", (2000, 6715, None)),
+        ("Input length (6715) exceeds model's maximum context length (2000).", (2000, 6715, None)),
+        ("The maximum context length of V3 is 2000. Your request will take 6715 tokens.", (2000, 6715, None)),
+        ("prompt token count of 6715 exceeds the limit of 2000", (2000, 6715, None)),
+        ("desc = prompt token count (6715) cannot exceed 2000.", (2000, 6715, None)),
+        (
+            "The sum of prompt length (6715.0), query length (0) should not exceed max_num_tokens (2000)",
+            (2000, 6715, None),
+        ),
+        ("request (6715 tokens) exceeds context size (2000 tokens)", (2000, 6715, None)),
+        ("Context size has been exceeded.", (None, None, None)),
+        ("Malformed input request: expected maxLength: 6000, actual: 6715", (None, None, None)),
+        ("litellm.ContextWindowExceededError: over the window", (None, None, None)),
+        (
+            "The number of input and output tokens (6715) exceeded this model context window limit (2000).",
+            (2000, 6715, None),
+        ),
+        ("Request prompt has 6715 tokens in total, larger than the model input length limit 2000.", (2000, 6715, None)),
     ],
 )
 def test_prompts_that_are_too_long_are_known_in_the_words_of_many_providers(text: str, numbers: Any) -> None:
     assert meaning_of(text) == "too_long"
     assert parse_refusal(text) == numbers
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Too many tokens, please wait before trying again.",
+        "Your prompt would exceed the limit of 30,000 input tokens per minute. Please reduce the prompt length.",
+        "rpc error: context deadline exceeded",
+        "Extra usage is required for long context requests.",
+    ],
+)
+def test_other_limits_are_not_taken_for_a_prompt_that_is_too_long(text: str) -> None:
+    assert meaning_of(text) is None
 
 
 @pytest.mark.parametrize(
@@ -97,6 +129,14 @@ def test_prompts_that_are_too_long_are_known_in_the_words_of_many_providers(text
         (completion("", "content_filter: PROHIBITED"), "refused", "PROHIBITED"),
         (completion("", "RECITATION"), "refused", "RECITATION"),
         ({"choices": [{"finish_reason": "content_filter"}]}, "refused", "content_filter"),
+        (refusal("max_tokens (32000) cannot exceed 8192."), "bad_request", "Lower `max_tokens`"),
+        (refusal("`max_completion_tokens` is not valid: above maximum value"), "bad_request", "Lower `max_tokens`"),
+        (refusal("The input text may contain sensitive information."), "refused", "sensitive"),
+        ({"error": "model runner has stopped"}, "bad_response", "instead of a reply: model runner has stopped"),
+        ({"error_code": 17, "error_msg": "daily limit reached"}, "bad_response", "daily limit reached"),
+        ({"success": False, "errors": [{"message": "no upstream"}]}, "bad_response", "no upstream"),
+        ({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, "quota", "insufficient balance"),
+        ({"choices": []}, "bad_response", "no choices"),
     ],
 )
 async def test_the_words_of_a_provider_reach_the_user(endpoint: Serve, response: Any, kind: str, words: str) -> None:
@@ -104,7 +144,7 @@ async def test_the_words_of_a_provider_reach_the_user(endpoint: Serve, response:
     document, bodies = await debate(endpoint, lambda n, _: web.json_response(body, status=status))
     assert document["error"]["kind"] == kind
     assert words in document["error"]["detail"]
-    assert len(bodies) <= 2
+    assert len(bodies) <= 3
 
 
 @pytest.mark.parametrize("code", ["json_validate_failed", "tool_use_failed"])
@@ -149,6 +189,37 @@ async def test_an_endpoint_that_refuses_the_role_developer_gets_system(endpoint:
     document, bodies = await debate(endpoint, respond, model="openai:o3-mini", temperature=None)
     assert document["answer"] == "SUPPORTS"
     assert [body["messages"][0]["role"] for body in bodies] == ["developer", "system"]
+
+
+async def test_a_model_without_the_role_system_gets_its_instructions_from_the_user(endpoint: Serve) -> None:
+    def respond(number: int, body: Any) -> Any:
+        if "system" in [message["role"] for message in body["messages"]]:
+            return refusal("System role not supported")
+        if "max_completion_tokens" in body:  # a second part that is refused
+            return refusal("body.max_completion_tokens: Extra inputs are not permitted", 422)
+        return completion(TEXT)
+
+    document, bodies = await debate(endpoint, respond, max_tokens=700)
+    assert (document["answer"], len(bodies)) == ("SUPPORTS", 3)
+    asked = "\n\n".join(message["content"] for message in bodies[0]["messages"])
+    assert bodies[-1]["messages"] == [{"role": "user", "content": asked}]
+
+
+@pytest.mark.parametrize(
+    "full", [completion("", "model_context_window_exceeded"), completion("", "length", prompt=2000, reply=0)]
+)
+async def test_a_prompt_that_leaves_no_room_for_a_reply_is_shortened(endpoint: Serve, full: Any) -> None:
+    def respond(number: int, body: Any) -> Any:
+        return full if len(json.dumps(body["messages"])) > 6000 else completion(TEXT)
+
+    given = [{"title": f"Report {n}", "text": f"It is so, says part {n}. " * 40} for n in range(12)]
+    await endpoint(lambda number, body: web.json_response(respond(number, body)))
+    context = {"model": "openai:m"}
+    document = await load_graph("standard_prompting").graph.ainvoke(
+        {"claim": "It is so.", "given": given}, context=context
+    )
+    assert document["answer"] == "SUPPORTS"
+    assert document["calls"][-1]["left_out"]["ids"]
 
 
 async def test_an_endpoint_that_refuses_stream_options_gets_none(endpoint: Serve) -> None:
@@ -266,6 +337,7 @@ async def test_cached_prompt_tokens_are_counted_and_priced(endpoint: Serve) -> N
         TEXT.replace("So.", "So\nit is."),
         json.dumps({"AnswerReply": REPLY, "type": "object"}),
         json.dumps({"type": "object", "properties": REPLY}),
+        json.dumps({"name": "AnswerReply", "arguments": TEXT}),
         json.dumps(TEXT),
     ],
 )
@@ -288,6 +360,10 @@ def test_json_that_can_be_read_in_two_ways_is_not_read() -> None:
     ("text", "answer"),
     [
         ("It is known. \n**Answer:** SUPPORTS", "SUPPORTS"),
+        ("It is known. So the answer is SUPPORTS.", "SUPPORTS"),
+        ("It is known, so \\boxed{SUPPORTS}.", "SUPPORTS"),
+        ("I would not say \\boxed{SUPPORTS}.", None),
+        ("Answer: SUPPORTS\n\\boxed{REFUTES}", None),
         ("Answer: SUPPORTS\nAnswer: REFUTES", None),
         ("Answer: perhaps", None),
         ("I cannot decide.", None),

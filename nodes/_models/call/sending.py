@@ -18,11 +18,14 @@ from moot.nodes._models.reply_limits import (
     counted_if_streamed,
     limited,
     note_names,
+    note_no_system,
     note_no_usage,
+    taken_messages,
     takes_older_names,
 )
 from moot.nodes._models.reply_parsing import (
     finish_reason,
+    found_no_room,
     is_broken_off,
     without_environment_keys,
     without_invalid_metadata,
@@ -42,21 +45,35 @@ def sending(speaker: Asker) -> Way:
     place = (model.endpoint.base_url, model.name)
 
     async def send(request: Request) -> AIMessage:
-        older = model.older if takes_older_names(*place) else None
-        try:
-            message = await exchange(request, older)
-        except MootError as error:
-            # The endpoint refused a part of the request, so it did no work. It gets the request without that part.
-            refused = meaning_of(error.detail) if error.kind == "bad_request" else None
-            if refused == "newer_names" and model.older is not None:
-                note_names(*place, older=older is None)
-                older = None if older else model.older
-            elif refused == "stream_options":
-                note_no_usage(*place)
-            else:
-                raise
-            message = await exchange(request, older)
+        learnt = set[str]()
+        while True:
+            older = model.older if takes_older_names(*place) else None
+            try:
+                message = await exchange(request, older)
+                break
+            except MootError as error:
+                # The endpoint refused a part of the request, so it did no work. It gets the request without that part.
+                refused = meaning_of(error.detail) if error.kind == "bad_request" else None
+                if refused is None or refused in learnt:
+                    raise
+                if refused == "newer_names" and model.older is not None:
+                    note_names(*place, older=older is None)
+                elif refused == "stream_options":
+                    note_no_usage(*place)
+                elif refused == "no_system":
+                    note_no_system(*place)
+                else:
+                    raise
+                learnt.add(refused)
         message = without_invalid_metadata(without_environment_keys(message, speaker.session.keys))
+        if found_no_room(message):
+            full = UserError(
+                f"{model.endpoint.display_url} had no room for a reply of {model.name}: the prompt fills its context. "
+                "Use a model with a longer context, a smaller `k`, or shorter passages.",
+                kind="too_long",
+            )
+            full.may_cost = True
+            raise full
         usage, limit = message.usage_metadata, request.reply_tokens
         if usage and limit and older is None and usage["output_tokens"] > limit:
             note_names(*place, older=True)  # the endpoint ignored the newer name
@@ -70,7 +87,7 @@ def sending(speaker: Asker) -> Way:
         try:
             with named_runs(speaker.role, model.name, speaker.record):
                 async with asyncio.timeout(model.timeout):
-                    message = await request.send(chat, request.messages)
+                    message = await request.send(chat, taken_messages(request.messages, *place))
         except MootError:
             raise
         except Exception as error:
