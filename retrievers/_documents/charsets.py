@@ -23,10 +23,10 @@ twice as many if some letters of the text are not Latin, because short texts in 
 Chosen on sentences in 30 languages and their code pages, from three words to pages, also in capitals, and on English
 with foreign names.
 """
-UNKNOWN = (
-    "its encoding is not declared, and a guess would not be sure. Save it as UTF-8, or name the encoding at the end of "
-    "its name, before the suffix, such as NAME.windows-1251.txt"
+NAME_IT = (
+    "Save it as UTF-8, or name the encoding at the end of its name, before the suffix, such as NAME.windows-1251.txt"
 )
+UNKNOWN = f"its encoding is not declared, and a guess would not be sure. {NAME_IT}"
 MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -110,15 +110,32 @@ def decode(content: bytes, declared: str | None = None) -> Decoded:
     if b"\0" not in content and not ISO_2022.search(content) and (found := _lenient(content, "utf-8", few=False)):
         return found
     named = CHARSET.search(content[:4096])
-    within = _codec((named[1] or named[2]).decode()) if named else None
+    label = (named[1] or named[2]).decode() if named else ""
+    within = _codec(label)
     # A page that declares UTF-16 in letters of one byte is not in UTF-16. The standard takes UTF-8.
     within = "utf-8" if within and within.startswith("utf-16") else within
     for codec in (declared and _codec(declared), within):
         if codec and (found := _lenient(content, codec, few=True)) and "\0" not in found.text:
+            if codec == within and is_refuted(content, found):
+                raise UnreadableDocument(f"it is probably not in the encoding that it declares ({label}). {NAME_IT}")
             return found
     if found := _guess(content):
         return found
     raise UnreadableDocument(UNKNOWN)
+
+
+def is_refuted(content: bytes, found: Decoded) -> bool:
+    """Whether a guess that is sure has other letters than a text in a declared encoding, as in another alphabet."""
+    # Without the spaces, and without the tags, whose declaration the guess would follow.
+    words = b"\n".join(WORD.findall(content))
+    guess = _guess(words) if words else None
+    if guess is None:
+        return False
+    read = words.decode(found.charset, "replace")
+    if len(guess.text) != len(read):
+        return True
+    pairs = [(one, other) for one, other in zip(read, guess.text, strict=True) if not one.isascii()]
+    return 2 * sum(one != other for one, other in pairs) > len(pairs)
 
 
 def codec_of(label: str) -> str | None:

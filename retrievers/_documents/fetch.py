@@ -30,7 +30,7 @@ from moot.core.errors import MootError, UserError, WorldError
 from moot.core.files import storage_error, write_atomically
 from moot.core.home import moot_home, private_folder
 from moot.core.lazy import imported
-from moot.retrievers._documents.charsets import decode
+from moot.retrievers._documents.charsets import decode, is_refuted
 from moot.retrievers._documents.parsed import UnreadableDocument
 
 HOSTS = "MOOT_FETCH_HOSTS"
@@ -305,9 +305,13 @@ def _suffix_of(content: bytes) -> str:
 
 
 def in_utf8(content: bytes, charset: str) -> bytes | None:
-    """A text converted to UTF-8 with a byte order mark; None if it needs no conversion, or cannot be decoded."""
+    """A text converted to UTF-8 with a byte order mark; None if it needs no conversion, or cannot be decoded.
+
+    None, too, if it is probably not in the encoding that its server names: what the page itself says may be right.
+    """
     try:
         found = decode(content, charset)
     except UnreadableDocument:  # whoever reads the file reports it
         return None
-    return None if found.misfits == 0 and found.charset == "utf-8" else codecs.BOM_UTF8 + found.text.encode()
+    is_kept = (found.misfits == 0 and found.charset == "utf-8") or is_refuted(content, found)
+    return None if is_kept else codecs.BOM_UTF8 + found.text.encode()

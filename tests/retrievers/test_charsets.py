@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from moot.retrievers import read_passages
 from moot.retrievers._documents.charsets import charset_in_name, decode
+from moot.retrievers._documents.fetch import in_utf8
 from moot.retrievers._documents.parsed import UnreadableDocument
 
 LANGUAGES = [json.loads(line) for line in Path(__file__).with_name("languages.jsonl").read_text("utf-8").splitlines()]
@@ -75,6 +76,16 @@ def test_a_declared_encoding_is_read_by_the_standard_of_browsers(label: str, cod
         assert decode(page.encode(codec)).text == page
     if label != "utf-16":  # a server that says it means it
         assert decode(text.encode(codec), label).text == text
+
+
+def test_a_declared_encoding_of_another_alphabet_is_refused() -> None:
+    text = "Мост был открыт в 1869 году. Пришли тысячи людей, и городской голова произнёс речь."
+    page = f"<html><meta charset=iso-8859-1><p>{text}".encode("cp1251")
+    with pytest.raises(UnreadableDocument, match=r"encoding that it declares \(iso-8859-1\)"):
+        decode(page)
+    assert text in decode(page, "windows-1251").text  # as a person names it
+    assert in_utf8(text.encode("cp1251"), "iso-8859-1") is None  # as many servers say of all files
+    assert in_utf8("Le café à côté de l’église".encode("cp1252"), "iso-8859-1")
 
 
 def test_one_bad_byte_does_not_refuse_a_page() -> None:
