@@ -29,6 +29,7 @@ from moot.nodes._texts.labels import (
     OPEN,
     QUOTES,
     REFUTED,
+    SENSES,
     SUPPORTED,
     TRUE,
     UNSETTLED,
@@ -499,10 +500,16 @@ def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str
 
 
 def unsettled_label(task: Task) -> str | None:
-    """The task's label for evidence that does not settle the claim or question; None if there is no such label."""
-    written = set(map(fold_label, UNSETTLED))
+    """The task's label for evidence that does not settle the claim or question; None if there is no such label.
+
+    It is a label with this meaning or the name of one, such as "not enough info", else one such as "unproven".
+    """
     meant = {OPEN, MAYBE}
-    return next((x for x in task["labels"] if fold_label(x) in written or task["meanings"].get(x) in meant), None)
+    for names in (UNSETTLED, SENSES["open"].names):
+        written = set(map(fold_label, names))
+        if found := [x for x in task["labels"] if fold_label(x) in written or task["meanings"].get(x) in meant]:
+            return found[0]
+    return None
 
 
 def leaves_open(task: Task, answer: str | None) -> bool:
@@ -512,7 +519,7 @@ def leaves_open(task: Task, answer: str | None) -> bool:
 
 def mixed_label(task: Task) -> str | None:
     """The task's label for evidence that both supports and refutes the claim; None if there is no such label."""
-    written = set(map(fold_label, MIXED))
+    written = set(map(fold_label, SENSES["mixed"].names))
     return next((x for x in task["labels"] if fold_label(x) in written or task["meanings"].get(x) == CONFLICTING), None)
 
 
