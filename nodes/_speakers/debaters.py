@@ -41,7 +41,7 @@ from moot.nodes._steps.responding import PROMPT, respond_node
 from moot.nodes._steps.retrieving import retrieve_node, sources_of
 from moot.nodes._steps.score import needs_evidence
 from moot.nodes._texts.given import inherited_searches
-from moot.nodes._texts.plans import planned_search, searches_so_far
+from moot.nodes._texts.plans import planned_search, searches_of_round, searches_so_far
 from moot.nodes._texts.show import cited_ids, show_why, show_why_open
 from moot.nodes._texts.task import leaves_open
 from moot.retrievers import Evidence
@@ -263,8 +263,7 @@ def searches_on(state: DebateState, settings: DebaterSettings) -> bool:
 
 def has_found_new(record: RoundRecord) -> bool:
     """Whether the searches of a round (with ``searches`` in its record) found something new, or none was made yet."""
-    last = [one["new"] for one in record["searches"] if one["round"] == record["round"]]
-    return any(last) or not record["searches"]
+    return any(one["new"] for one in searches_of_round(record)) or not record["searches"]
 
 
 def unsupported_statements(answers: Iterable[Turn]) -> list[tuple[str, str]]:
