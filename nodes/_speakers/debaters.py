@@ -171,7 +171,7 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
         settings: the debate's settings.
     """
     last, round = answers_of(state["turns"]), state["rounds"] + 1
-    why = round_reason(state, settings) if settings.query_reason or settings.open_continues else ""
+    why = round_reason(state, settings)
     asked = [*inherited_searches(), *searches_so_far(state["turns"], state["evidence"])] if settings.plan else []
     quoted = quoted_passages(last, state["evidence"], settings.k) if settings.passages_travel else {}
     sends: list[Send] = []
@@ -232,13 +232,17 @@ def kept_evidence_input(state: DebateState, own: Turn | None, settings: DebaterS
 
 
 def round_reason(state: DebateState, settings: DebaterSettings) -> str:
-    """The reason for the next round, as a text for prompts of debaters that search; empty before the first round."""
-    if not state["votes"]:
-        return ""
-    if (agreed := agreed_answer(state["votes"])) is None:
-        return show_why(state["votes"], None)
+    """The reason for the next round, as a text for prompts of debaters that search; empty before the first round.
+
+    Without the setting ``query_reason``, only an open agreement that `searches_on` is a reason.
+    """
+    agreed = agreed_answer(state["votes"])
     if settings.open_continues and leaves_open(state["task"], agreed):
         return show_why_open(state["votes"], state["task"]["subject"])
+    if not (state["votes"] and settings.query_reason):
+        return ""
+    if agreed is None:
+        return show_why(state["votes"], None)
     answers = answers_of(state["turns"])
     low = low_scores(answers, settings, state["task"])
     unfaithful = {agent for agent, name, *_ in low if name == "faithfulness"}
