@@ -318,10 +318,10 @@ def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
     if task["kind"] != "labels":
         return RULES[task["kind"]]
     what = "the letter of exactly one of these" if _has_letters(task) else "exactly one of these, as it is written here"
-    return f"`answer` is {what}:\n{describe_labels(task, evidence=evidence)}{_label_rules(task, evidence=evidence)}"
+    return f"`answer` is {what}:\n{describe_labels(task, evidence=evidence)}{rules_of_labels(task, evidence=evidence)}"
 
 
-def _label_rules(task: Task, *, evidence: bool) -> str:
+def rules_of_labels(task: Task, *, evidence: bool = True) -> str:
     """The rules for labels as further lines of a list; empty if the task has none."""
     if not task.get("label_rules"):
         return ""
