@@ -10,6 +10,7 @@ from typing import Any
 
 from moot.core.errors import UserError
 from moot.graphs import load_graph
+from moot.nodes._models.objects import recorded_names
 from moot.nodes._runtime.settings import checked_settings
 from moot.retrievers._evidence import clean, given_evidence
 from moot.transcript.end import end
@@ -38,13 +39,18 @@ def checked_parts() -> Iterator[None]:
 
 
 def settings_of(document: Document) -> Any:
-    """The settings of a debate, as an object of the graph's settings class."""
+    """The settings of a debate, as an object of the graph's settings class; with them, it can be debated anew."""
     return checked_settings(load_graph(document["graph"]).settings, document["settings"], document["graph"])
+
+
+def settings_to_read(document: Document) -> Any:
+    """The same settings, also if they name objects of the program that ran the debate; nothing can be run with them."""
+    return settings_of({**document, "settings": recorded_names(document["settings"])})
 
 
 def ending(document: Document) -> Section:
     """The section on how a debate ended."""
-    return Section("Verdict", [*end(document, words_of(settings_of(document)).verdict(document))])
+    return Section("Verdict", [*end(document, words_of(settings_to_read(document)).verdict(document))])
 
 
 def round_sections(document: Document) -> list[Section]:
@@ -52,7 +58,7 @@ def round_sections(document: Document) -> list[Section]:
 
     The list is empty if the document has no task, because the debate was not opened.
     """
-    words = words_of(settings_of(document))
+    words = words_of(settings_to_read(document))
     if document["task"] is None:
         return []
     words.update(document)

@@ -12,6 +12,7 @@ from moot.nodes._speakers.debaters import DebaterSettings, has_found_new, low_sc
 from moot.nodes._speakers.gate import GateSettings
 from moot.nodes._steps.compare import agreed_answer, answers_of
 from moot.nodes._steps.score import METRICS
+from moot.nodes._texts.plans import failed_in_words, searches_of_round
 from moot.nodes._trial.trial_settings import TrialSettings
 from moot.transcript.line import Line, own_line
 from moot.transcript.trial import TrialWords
@@ -36,6 +37,7 @@ class ScoredWords(Words):
             ends = "" if self._is_gated() else ", so the debate ends"
             found = f"the searches found {'something' if has_found_new(record) else 'nothing'} new"
             found = found if record["searches"] else "the debate has not searched yet"
+            found += "" if has_found_new(record) else failed_in_words(searches_of_round(record))
             found += ", but the rounds are used up" if has_found_new(record) and not left else ""
             goes_on = left and has_found_new(record) and self.settings.searches_in(record["round"] + 1)
             why = f"they agree that the evidence settles nothing; {found}{f', so {then}' if goes_on else ends}"

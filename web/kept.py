@@ -19,7 +19,7 @@ from moot.nodes._steps.reader import checked_quotes
 from moot.nodes._texts.quotes import find_quote
 from moot.nodes._texts.verdict import nothing_found, verdict_citations
 from moot.retrievers._archives import website_of
-from moot.transcript.document import settings_of, unfit_error
+from moot.transcript.document import settings_to_read, unfit_error
 from moot.transcript.language import speaking
 from moot.transcript.report.head import verdict_chip
 from moot.transcript.report.sources import web_address
@@ -48,7 +48,7 @@ LIST_FIELDS = ("claim", "graph", "status", "answer", "started_at")
 def parse_document(content: bytes) -> Document:
     """Parses and checks a result document from outside, for example from ``moot verify --out``."""
     document = parse_stored(content)
-    settings_of(document)
+    settings_to_read(document)
     _check_quotes(document)
     return document
 

@@ -63,6 +63,8 @@ else:
 
 def _named(value: Any, check: Callable[[Any], Any], kinds: tuple[type, ...], wanted: str) -> Any:
     if isinstance(value, ObjectName):
+        if value.held is None:
+            return value  # of a document that is read (`recorded_names`)
         value = value.held
     if isinstance(value, kinds) and not isinstance(value, type):
         return object_name(value)
@@ -74,6 +76,25 @@ def _named(value: Any, check: Callable[[Any], Any], kinds: tuple[type, ...], wan
             "elsewhere, in batches and on servers, name it as langchain:MODULE:ATTRIBUTE"
         )
     return check(value)
+
+
+def with_names(value: Any) -> Any:
+    """A value of settings, with the names of objects in place of the objects in it, at any depth."""
+    if isinstance(value, Mapping):
+        return {key: with_names(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [with_names(one) for one in value]
+    is_one = not isinstance(value, type) and isinstance(value, (BaseChatModel, Embeddings, *searchable_kinds()))
+    return object_name(value) if is_one else value
+
+
+def recorded_names(value: Any) -> Any:
+    """A value of a document's settings; the names of objects are accepted, as long as nobody asks for the objects."""
+    if isinstance(value, Mapping):
+        return {key: recorded_names(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [recorded_names(one) for one in value]
+    return ObjectName(value) if isinstance(value, str) and is_object(value) else value
 
 
 def is_object(name: str) -> bool:

@@ -203,7 +203,8 @@ class CourtDebate(TypedDict):
 class Searched(TypedDict):
     """A search by an agent: the texts that were searched for, the pieces found, and how many of them were new.
 
-    A piece is new if no earlier round had found it, and it was not given.
+    A piece is new if no earlier round had found it, and it was not given. ``failed`` is true if a source could not be
+    searched, and nothing was found.
     """
 
     agent: str
@@ -211,6 +212,7 @@ class Searched(TypedDict):
     queries: list[str]
     found: int
     new: int
+    failed: NotRequired[Literal[True]]
 
 
 RoundReason = Literal[

@@ -41,7 +41,7 @@ from moot.nodes._steps.responding import PROMPT, respond_node
 from moot.nodes._steps.retrieving import retrieve_node, sources_of
 from moot.nodes._steps.score import needs_evidence
 from moot.nodes._texts.given import inherited_searches
-from moot.nodes._texts.plans import planned_search, searches_so_far
+from moot.nodes._texts.plans import planned_search, searches_of_round, searches_so_far
 from moot.nodes._texts.show import cited_ids, show_why, show_why_open
 from moot.nodes._texts.task import leaves_open
 from moot.retrievers import Evidence
@@ -171,7 +171,7 @@ def to_debaters(state: DebateState, settings: DebaterSettings) -> list[Send]:
         settings: the debate's settings.
     """
     last, round = answers_of(state["turns"]), state["rounds"] + 1
-    why = round_reason(state, settings) if settings.query_reason or settings.open_continues else ""
+    why = round_reason(state, settings)
     asked = [*inherited_searches(), *searches_so_far(state["turns"], state["evidence"])] if settings.plan else []
     quoted = quoted_passages(last, state["evidence"], settings.k) if settings.passages_travel else {}
     sends: list[Send] = []
@@ -232,13 +232,17 @@ def kept_evidence_input(state: DebateState, own: Turn | None, settings: DebaterS
 
 
 def round_reason(state: DebateState, settings: DebaterSettings) -> str:
-    """The reason for the next round, as a text for prompts of debaters that search; empty before the first round."""
-    if not state["votes"]:
-        return ""
-    if (agreed := agreed_answer(state["votes"])) is None:
-        return show_why(state["votes"], None)
+    """The reason for the next round, as a text for prompts of debaters that search; empty before the first round.
+
+    Without the setting ``query_reason``, only an open agreement that `searches_on` is a reason.
+    """
+    agreed = agreed_answer(state["votes"])
     if settings.open_continues and leaves_open(state["task"], agreed):
         return show_why_open(state["votes"], state["task"]["subject"])
+    if not (state["votes"] and settings.query_reason):
+        return ""
+    if agreed is None:
+        return show_why(state["votes"], None)
     answers = answers_of(state["turns"])
     low = low_scores(answers, settings, state["task"])
     unfaithful = {agent for agent, name, *_ in low if name == "faithfulness"}
@@ -263,8 +267,7 @@ def searches_on(state: DebateState, settings: DebaterSettings) -> bool:
 
 def has_found_new(record: RoundRecord) -> bool:
     """Whether the searches of a round (with ``searches`` in its record) found something new, or none was made yet."""
-    last = [one["new"] for one in record["searches"] if one["round"] == record["round"]]
-    return any(last) or not record["searches"]
+    return any(one["new"] for one in searches_of_round(record)) or not record["searches"]
 
 
 def unsupported_statements(answers: Iterable[Turn]) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
+from moot.nodes._models.objects import with_names
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import PLANNER, PlanSettings, Settings, ask_person, by_preset, checked_settings
 from moot.nodes._speakers.debaters import Debater
@@ -92,7 +93,7 @@ class GateSettings(PlanSettings):
         "unless `trigger` is never. Debaters that search in every round then search on.",
     )
     debate: DebateAfterGate = Field(default="tool_mad", description="The system of the debate that follows.")
-    debate_settings: dict[str, Any] = Field(
+    debate_settings: Annotated[dict[str, Any], AfterValidator(with_names)] = Field(
         default={},
         description="Settings of the debate that follows. Most settings that you change for the gate also apply to "
         "that debate, unless they are set here.",

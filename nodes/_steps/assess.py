@@ -22,10 +22,9 @@ from moot.nodes._runtime.node import Node, NodeContext
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.turns import Bearing, Citation, Said
 from moot.nodes._steps.score import failed_score_update, faithfulness_score, score_update
-from moot.nodes._texts.labels import CONFLICTING
 from moot.nodes._texts.replies import Reply, Text, one_of_each
 from moot.nodes._texts.show import show_claim, show_evidence
-from moot.nodes._texts.task import full_answer, is_reasoning_task
+from moot.nodes._texts.task import full_answer, is_reasoning_task, mixed_label
 from moot.nodes._texts.verdict import counted_warrants, deciding_answers, was_assessed
 from moot.prompts._files import as_data, join_blocks
 from moot.retrievers import Evidence
@@ -133,7 +132,7 @@ async def assess(
         "quotes": join_blocks(numbered, empty="(none)"),
         "count": each if quotes else "the latter empty, as there are no quotes",
         "of": FROM_EVIDENCE if is_reasoning_task(task) else ALL_ELSE,
-        "part": ONE_SIDE if meaning == CONFLICTING else ONE_PART,
+        "part": ONE_SIDE if answer == mixed_label(task) else ONE_PART,
     }
     reply = await as_speaker(model, "scorer").ask(prompt, values, assess_reply(len(quotes)))
     found = reply.statements

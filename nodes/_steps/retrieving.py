@@ -88,7 +88,7 @@ def tell_empty_search(
     if turn["retrieval"] == "failed":
         text = f"{what}nothing, because a source could not be searched"
         yield Said("retrieval", verb, text, kind="failure", who=who)
-    elif not turn["evidence_ids"]:
+    elif turn["retrieval"] == "empty" or not turn["evidence_ids"]:
         asked = " and ".join(dict.fromkeys(reading["retriever"] for reading in known.corpora))
         yield Said("retrieval", verb, f"{what}nothing in {asked}" if asked else f"{what}nothing", who=who)
 

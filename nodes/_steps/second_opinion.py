@@ -19,7 +19,7 @@ from moot.nodes._runtime.turns import Known, Said, Started, new_turn, tells
 from moot.nodes._texts.labels import fold_label
 from moot.nodes._texts.replies import Reply, Text, by_task
 from moot.nodes._texts.show import show_claim, show_evidence
-from moot.nodes._texts.task import describe_labels
+from moot.nodes._texts.task import describe_labels, rules_of_labels
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence
 from pydantic import AfterValidator, BeforeValidator, Field, create_model
@@ -90,7 +90,7 @@ async def second_opinion(
     # The order of the ids tells nothing of the debate.
     values = {
         "subject": task["subject"],
-        "answers": describe_labels(task),
+        "answers": describe_labels(task) + rules_of_labels(task),
         "claim": show_claim(claim, task),
         "evidence": show_evidence(sorted(evidence, key=lambda piece: piece["id"])),
     }

@@ -59,15 +59,14 @@ def searches_so_far(turns: Iterable[Turn], evidence: Iterable[Evidence]) -> list
             continue
         pieces = found.get((turn["round"], turn["agent"]), set())
         new = sum(first[piece] == turn["round"] for piece in pieces)
-        searches.append(
-            {
-                "agent": turn["agent"],
-                "round": turn["round"],
-                "queries": queries,
-                "found": len(pieces),
-                "new": new,
-            }
-        )
+        made: Searched = {
+            "agent": turn["agent"],
+            "round": turn["round"],
+            "queries": queries,
+            "found": len(pieces),
+            "new": new,
+        }
+        searches.append({**made, "failed": True} if turn["retrieval"] == "failed" else made)
     return searches
 
 
@@ -111,7 +110,7 @@ def show_asked(searches: Sequence[Searched]) -> str:
             queries,
             round=str(round),
             by=", ".join(one["agent"] for one in each),
-            found=", ".join(str(one["found"]) for one in each),
+            found=", ".join("failed" if "failed" in one else str(one["found"]) for one in each),
             new=", ".join(str(one["new"]) for one in each),
         )
         for (round, queries), each in same.items()
@@ -140,6 +139,18 @@ def asked_in_vain(document: Mapping[str, Any]) -> str:
     subject = document["task"]["subject"]
     listed = "; ".join(f"“{query}”" for query in queries)
     what = f"the {subject} itself and {listed}" if queries else f"the {subject} itself"
-    new = sum(one["new"] for one in last["searches"] if one["round"] == last["round"])
-    end = "" if new else ", and the last round found nothing new"
+    made = searches_of_round(last)
+    in_vain = made and not any(one["new"] for one in made)
+    end = f", and the last round found nothing new{failed_in_words(made)}" if in_vain else ""
     return f"Searched for: {what}. Nothing that was found settles the {subject}{end}."
+
+
+def searches_of_round(record: Mapping[str, Any]) -> list[Searched]:
+    """The searches that were made in the round of a record, which has all searches so far."""
+    return [one for one in record["searches"] if one["round"] == record["round"]]
+
+
+def failed_in_words(made: Sequence[Searched]) -> str:
+    """The clause that a round's searches failed; empty if none did."""
+    failed = sum("failed" in one for one in made)
+    return "" if not failed else ", as every search failed" if failed == len(made) else ", but a search failed"

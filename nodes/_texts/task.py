@@ -29,6 +29,7 @@ from moot.nodes._texts.labels import (
     OPEN,
     QUOTES,
     REFUTED,
+    SENSES,
     SUPPORTED,
     TRUE,
     UNSETTLED,
@@ -317,10 +318,10 @@ def describe(task: Task, *, evidence: bool = True, pool: bool = False) -> str:
     if task["kind"] != "labels":
         return RULES[task["kind"]]
     what = "the letter of exactly one of these" if _has_letters(task) else "exactly one of these, as it is written here"
-    return f"`answer` is {what}:\n{describe_labels(task, evidence=evidence)}{_label_rules(task, evidence=evidence)}"
+    return f"`answer` is {what}:\n{describe_labels(task, evidence=evidence)}{rules_of_labels(task, evidence=evidence)}"
 
 
-def _label_rules(task: Task, *, evidence: bool) -> str:
+def rules_of_labels(task: Task, *, evidence: bool = True) -> str:
     """The rules for labels as further lines of a list; empty if the task has none."""
     if not task.get("label_rules"):
         return ""
@@ -499,10 +500,16 @@ def wording(task: Task, *, given: bool = False, known: bool = False) -> dict[str
 
 
 def unsettled_label(task: Task) -> str | None:
-    """The task's label for evidence that does not settle the claim or question; None if there is no such label."""
-    written = set(map(fold_label, UNSETTLED))
+    """The task's label for evidence that does not settle the claim or question; None if there is no such label.
+
+    It is a label with this meaning or the name of one, such as "not enough info", else one such as "unproven".
+    """
     meant = {OPEN, MAYBE}
-    return next((x for x in task["labels"] if fold_label(x) in written or task["meanings"].get(x) in meant), None)
+    for names in (UNSETTLED, SENSES["open"].names):
+        written = set(map(fold_label, names))
+        if found := [x for x in task["labels"] if fold_label(x) in written or task["meanings"].get(x) in meant]:
+            return found[0]
+    return None
 
 
 def leaves_open(task: Task, answer: str | None) -> bool:
@@ -512,7 +519,7 @@ def leaves_open(task: Task, answer: str | None) -> bool:
 
 def mixed_label(task: Task) -> str | None:
     """The task's label for evidence that both supports and refutes the claim; None if there is no such label."""
-    written = set(map(fold_label, MIXED))
+    written = set(map(fold_label, SENSES["mixed"].names))
     return next((x for x in task["labels"] if fold_label(x) in written or task["meanings"].get(x) == CONFLICTING), None)
 
 

@@ -24,11 +24,14 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 from moot.core.callers import serving_callers
 from moot.core.errors import UserError
-from moot.graphs import rag, react, standard_mad
+from moot.graphs import gated, rag, react, standard_mad
 from moot.graphs.react import ReactSettings
 from moot.graphs.standard_mad import StandardMadSettings
 from moot.nodes import ModelChoice, Settings, StoreUse, graph_node, open_chat_model, store_use
 from moot.nodes._models.fake import draw
+from moot.transcript.document import ending, settings_of
+from moot.transcript.report.report import report
+from moot.web.kept import parse_document
 from pydantic import Field, SecretStr, ValidationError
 
 from tests.conftest import StartStub
@@ -134,6 +137,26 @@ async def test_own_model_and_own_sources(start_stub: StartStub) -> None:
     document = await react.graph.ainvoke({"claim": CLAIM}, context=tools)
     assert document["status"] == "done", document["error"]
     assert document["evidence"][0]["source"] == "atlas"
+
+
+async def test_a_debate_with_objects_has_a_report_and_can_be_shown() -> None:
+    """Also if they are in the settings of the debate behind a gate, whose document has their names, too."""
+    store = InMemoryVectorStore.from_texts(["A canal in Egypt."], DeterministicFakeEmbedding(size=8))
+    inner = {"debaters": [{"name": name, "retriever": store} for name in ("rag", "search")], "max_rounds": 1}
+    readers = [{"name": f"reader-{number}", "retriever": RULES["sources"][0]} for number in (1, 2)]
+    chosen: Any = {"model": Own(), "agents": readers, "trigger": "always", "debate_settings": inner}
+    for graph, context in ((gated.graph, chosen), (standard_mad.graph, {"model": Own(), **RULES})):
+        document = await graph.ainvoke({"claim": CLAIM}, context=cast(Any, context))
+        assert document["status"] == "done", document["error"]
+        assert "settings_changed" not in {one["kind"] for one in document["warnings"]}
+        assert [*ending(document).lines]
+        assert "It does not include the program's own objects (object:Own, object:Shelf" in report(document, "md")
+        assert parse_document(json.dumps(document).encode())["id"] == document["id"]
+        with pytest.raises(UserError, match="Pass the object again"):
+            settings_of(document)
+        if graph is gated.graph:
+            found = document["settings"]["debate_settings"]["debaters"]
+            assert [one["retriever"] for one in found] == ["object:InMemoryVectorStore"] * 2
 
 
 def test_two_objects_do_not_share_a_name(start_stub: StartStub) -> None:

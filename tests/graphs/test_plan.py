@@ -46,7 +46,8 @@ class Shelf(BaseRetriever):
 
     def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
         self.asked.append(query)
-        found = self.finds.get(query, "")
+        if (found := self.finds.get(query, "")) == "down":
+            raise ConnectionError("the shelf is locked")
         return [Document(TEXTS[name], metadata={"title": name.upper(), "source": "shelf"}) for name in found]
 
 
@@ -265,6 +266,44 @@ async def test_an_open_claim_is_searched_on_until_nothing_new_is_found(start_stu
     assert "Ask in other words than the earlier searches" in asked
     said = f"Searched for: the claim itself and “{FOR}”; “{AGAINST}”; “e1”; “e2”; “old”. Nothing that was found settles"
     assert f"{said} the claim, and the last round found nothing new." in outcome_in_words(document)
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (("down", "down"), ", and the last round found nothing new, as every search failed."),
+        (("down", ""), ", and the last round found nothing new, but a search failed."),
+        (("", ""), ", and the last round found nothing new."),
+        (("down", "e"), ", and the last round found nothing new."),  # the third round, in which no search fails
+    ],
+)
+async def test_a_search_that_failed_is_not_told_as_one_that_found_nothing(
+    start_stub: StartStub, found: tuple[str, str], told: str
+) -> None:
+    rules = [asks("rag", "q"), asks("search", "r"), asks("rag", "s"), asks("search", "s")]
+    stub = start_stub([plans(), *rules, *(says(role, OPEN, citations=quotes("c")) for role in ("rag", "search"))])
+    shelf = Shelf(finds={**PLANNED, "q": found[0], "r": found[1]})
+    document = await debate("tool_mad", shelf, open_continues=True, passages_travel=True)
+    assert f"settles the claim{told}" in outcome_in_words(document)
+    searches = document["round_log"][1]["searches"][2:]
+    assert [one.get("failed") for one in searches] == [(one == "down" or None) for one in found]
+    known = Known(None, pieces={piece["id"]: piece for piece in document["evidence"]})
+    for turn, one in zip(document["turns"][3:5], found, strict=True):
+        parts = " ".join(f"{said.verb} {said.text}" for said in tell_turn(turn, known))
+        assert ("finds nothing, because a source could not be searched" in parts) == (one == "down")
+        assert f"reads C (shelf) [{IDS['c']}]" in parts
+        assert ("finds nothing" in parts) == (one != "e")
+    asked = [prompt for prompt in stub.prompts("stub-rag") if 'found="failed"' in prompt]
+    assert bool(asked) == (document["rounds"] == 3)
+
+
+async def test_a_last_round_without_a_search_found_nothing_because_it_did_not_look(start_stub: StartStub) -> None:
+    """The gate's debate begins with the gate's evidence, and has one round."""
+    start_stub([plans(), {"match": "your `answer`", "fields": {"answer": OPEN, "citations": []}}])
+    readers = [{"name": name, "retriever": "bm25:demo-news"} for name in ("rag", "search")]
+    inner = {"debate_settings": {"max_rounds": 1, "debaters": readers}}
+    document = await debate("gated", Shelf(finds=PLANNED), preset="practical", corpus="demo-news", **inner)
+    assert f"“{AGAINST}”. Nothing that was found settles the claim." in outcome_in_words(document)
 
 
 @pytest.mark.parametrize(

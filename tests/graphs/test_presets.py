@@ -113,7 +113,8 @@ async def test_debaters_of_tool_mad_read_their_own_answer_and_the_reason_of_a_ro
     start_stub: StartStub, own_answer: bool, query_reason: bool
 ) -> None:
     stub = start_stub([says("rag", "SUPPORTS"), says("search", "REFUTES"), says("judge", "REFUTES")])
-    await debate("tool_mad", max_rounds=2, scoring="consensus_only", own_answer=own_answer, query_reason=query_reason)
+    departures: dict[str, Any] = {"own_answer": own_answer, "query_reason": query_reason, "open_continues": True}
+    await debate("tool_mad", max_rounds=2, scoring="consensus_only", **departures)
     answered = [prompt for prompt in stub.prompts("stub-rag") if "your `answer`" in prompt]
     asked = [prompt for prompt in stub.prompts("stub-rag") if "your `answer`" not in prompt]
     assert [(OTHERS in prompt, OWN in prompt) for prompt in answered] == [(False, False), (True, own_answer)]

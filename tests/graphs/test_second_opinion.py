@@ -44,6 +44,7 @@ async def test_a_second_opinion_is_blind_and_flags_doubt(
     assert CLOSED in prompt
     assert OPENED in prompt
     assert "Said by the debater" not in prompt
+    assert "If the evidence covers only part of the claim, decide by that part" in prompt
     told = [line.text for section in round_sections(document) for line in section.lines]
     assert any("REFUTES 0.62, SUPPORTS 0.25" in text for text in told)
     assert ("doubted" in warned(document)) == doubted

@@ -42,12 +42,14 @@ def finds(*bears: str, supported: tuple[bool, ...] = (True,), **more: Any) -> di
     return {"match": ASSESSES, "reply": json.dumps({"statements": statements, "quotes": quotes}), **more}
 
 
-async def check(system: str = "rag", task: str = "fever", **settings: Any) -> dict[str, Any]:
+async def check(
+    system: str = "rag", task: str = "fever", labels: list[str] | None = None, **settings: Any
+) -> dict[str, Any]:
     found = load_graph(system)
     chosen = {"model": "openai:stub", "retrieval": "none", "attempts": 1, "preset": "practical", **settings}
     known = {key: value for key, value in chosen.items() if key in found.settings.model_fields}
     document: dict[str, Any] = await found.graph.ainvoke(
-        {"claim": CLAIM, "given": GIVEN, "task": task}, context=found.settings.model_validate(known)
+        {"claim": CLAIM, "given": GIVEN, "task": task, "labels": labels}, context=found.settings.model_validate(known)
     )
     assert document["error"] is None
     return document
@@ -113,17 +115,21 @@ async def test_under_paper_nobody_assesses(start_stub: StartStub, system: str) -
         ("REFUTES", (OPENED,), [finds("entails")], "REFUTES", None),
         (OPEN, (OPENED,), [], OPEN, None),
         ("NOT_SUPPORTED", (OPENED,), [finds("neither")], None, "unwarranted"),
+        ("false", (OPENED,), [finds("neither")], "unproven", "unwarranted"),
+        ("unproven", (OPENED,), [], "unproven", None),
     ],
 )
 async def test_a_required_warrant(
     start_stub: StartStub, label: str, quoted: tuple[str, ...], rules: list[Any], answer: str | None, kind: str | None
 ) -> None:
     stub = start_stub([answers(label, *quoted), *rules])
-    document = await check(task="hover" if label == "NOT_SUPPORTED" else "fever", require_warrant=True)
+    own: dict[str, Any] = {"task": "labels", "labels": ["true", "false", "unproven"]}
+    task = {"NOT_SUPPORTED": {"task": "hover"}, "false": own, "unproven": own}.get(label, {})
+    document = await check(**task, require_warrant=True)
     assert (document["answer"], document["raw_verdict"]) == (answer, label)
     assert warned(document) & {"unwarranted", "not_assessed"} == {kind} - {None}
     assert ("verdict_withheld" in warned(document)) == (answer != label)
-    assert any(ASSESSES in prompt for prompt in stub.prompts()) == (label != OPEN)
+    assert any(ASSESSES in prompt for prompt in stub.prompts()) == (label not in (OPEN, "unproven"))
 
 
 async def test_tool_mad_ends_at_agreement_without_scores(start_stub: StartStub) -> None:
@@ -192,10 +198,18 @@ def test_settings_that_need_others_say_so() -> None:
             kind.model_validate(wrong)
 
 
-async def test_a_mixed_answer_is_borne_out_by_both_sides_together(start_stub: StartStub) -> None:
-    mixed = "Conflicting Evidence/Cherrypicking"
+@pytest.mark.parametrize(
+    ("mixed", "task"),
+    [
+        ("Conflicting Evidence/Cherrypicking", {"task": "averitec"}),
+        ("mixed", {"task": "labels", "labels": ["true", "false", "mixed"]}),
+    ],
+)
+async def test_a_mixed_answer_is_borne_out_by_both_sides_together(
+    start_stub: StartStub, mixed: str, task: dict[str, Any]
+) -> None:
     stub = start_stub([answers(mixed, CLOSED, OPENED), finds("entails", "entails")])
-    document = await check(task="averitec")
+    document = await check(**task)
     assert (document["answer"], warned(document) & {"unwarranted"}) == (mixed, set())
     (prompt,) = (p for p in stub.prompts() if ASSESSES in p)
     assert "This answer says that the evidence goes both ways" in prompt

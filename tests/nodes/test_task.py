@@ -12,6 +12,8 @@ from moot.nodes._texts.task import (
     check_claim,
     is_question,
     make_task,
+    mixed_label,
+    unsettled_label,
 )
 
 from tests.each import each
@@ -40,6 +42,23 @@ def test_the_arguments_determine_the_name_and_labels_of_a_task(
 ) -> None:
     task = make_task(**given)
     assert (task["name"], task["kind"], task["labels"]) == (name, "labels", labels)
+
+
+@each(
+    ("labels", "unsettled", "mixed"),
+    [
+        (["true", "false", "unproven"], "unproven", None),
+        (["Unclear", "right", "Mixture"], "Unclear", "Mixture"),
+        (["unverified", "true", "Not enough info"], "Not enough info", None),  # the name of a task's own label is first
+        ({"ja": "yes", "offen": "the evidence settles the claim neither way"}, "offen", None),
+        (["likely", "unlikely"], None, None),
+    ],
+)
+def test_own_labels_for_open_and_mixed_evidence_are_known_by_name_or_meaning(
+    labels: Any, unsettled: str | None, mixed: str | None
+) -> None:
+    task = make_task(labels=labels)
+    assert (unsettled_label(task), mixed_label(task)) == (unsettled, mixed)
 
 
 @each(

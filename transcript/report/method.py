@@ -14,7 +14,7 @@ from moot.nodes._models.equal_cost import BUDGET_NAMES
 from moot.nodes._models.prices import cost_of, paid_calls, read_prices
 from moot.nodes._texts.task import TASKS, full_answer
 from moot.retrievers._evidence import given_evidence
-from moot.transcript.document import settings_of
+from moot.transcript.document import settings_to_read
 from moot.transcript.end import compared_words, control_lines
 from moot.transcript.language import listed, t
 from moot.transcript.line import format_duration, has_rounds
@@ -114,7 +114,7 @@ def command(document: Mapping[str, Any]) -> str:
     Raises:
         UserError: this version does not know the graph or its settings.
     """
-    settings, task = settings_of(document), document["task"]
+    settings, task = settings_to_read(document), document["task"]
     words = ["moot", "verify", document["claim"], "--graph", document["graph"]]
     if task:
         words += ["--task", task["name"]]
@@ -152,4 +152,6 @@ def not_in_command(document: Mapping[str, Any]) -> str:
     asked = any(turn["agent"] == "person" for turn in document["turns"])
     found = [t("the {count} texts given with the claim", count=given)] if given else []
     found += [t("what a person said")] if asked else []
+    objects = ", ".join(settings_to_read(document).objects())
+    found += [t("the program's own objects ({objects})", objects=plain(objects))] if objects else []
     return t("It does not include {inputs}.", inputs=listed(found)) if found else ""

@@ -259,7 +259,7 @@ def _not_found(document: Document, summary: Mapping[str, Any] | None) -> list[st
     empty += [
         t("“{query}” found nothing.", query=plain(query))
         for turn in document["turns"]
-        if turn.get("retrieval") in ("ok", "empty") and not turn["evidence_ids"]
+        if turn.get("retrieval") == "empty"
         for query in queries_of(turn)
     ]
     return list(dict.fromkeys([*(plain(one) for one in (summary or {}).get("not_found", [])), *empty]))
