@@ -287,15 +287,21 @@ def _merge_retrievals(known: list[Retrieval], new: list[Retrieval]) -> list[Retr
     return list(merged.values())
 
 
+def _standing(piece: Evidence) -> int:
+    """The place of a piece's status in `STANDINGS`; -1 without one."""
+    return STANDINGS.index(piece["status"]) if "status" in piece else -1
+
+
 def _merge_ruling(known: Evidence, new: Evidence) -> Evidence:
     """A copy of ``known`` with the rulings on ``new`` by the court or a person, and by default with its ``pool``."""
     merged: Evidence = {**known}
-    if "weight" in new:
+    # Two debates may weigh a piece differently; its weight is that of the ruling that counts.
+    if "weight" in new and ("weight" not in known or _standing(new) >= _standing(known)):
         merged |= {"relevance": new["relevance"], "credibility": new["credibility"], "weight": new["weight"]}
     if "pool" in new and "pool" not in merged:
         merged["pool"] = new["pool"]
     if "status" in new:
-        merged["status"] = max(known.get("status", new["status"]), new["status"], key=STANDINGS.index)
+        merged["status"] = max(known, new, key=_standing)["status"]
     if "retracted" in new:
         merged.setdefault("retracted", new["retracted"])
     if "archived" in new:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from moot.core.words import count_with_noun
 from moot.nodes._models.equal_cost import BUDGET_NAMES
-from moot.nodes._records.entries import Task, Turn
+from moot.nodes._records.entries import GATE, Task, Turn
 from moot.nodes._runtime.state import Equal
 from moot.nodes._runtime.turns import on_page
 from moot.nodes._steps.compare import WORDED_KINDS
@@ -90,7 +90,7 @@ def verdict(document: Mapping[str, Any], shown: ShownReasons) -> Iterator[Line]:
     if document["answer"] is None and not abstained:
         yield from headline(document, f"Verdict: none, as {no_verdict_reason(document)} ({how})")
         return
-    tie = "; tied votes, so the earliest answer counts" if is_tied(document) else ""
+    tie = f"; tied {tied_on(document)}, so the earliest answer counts" if is_tied(document) else ""
     no_answer = f"Verdict: none, as the evidence does not tell ({how}{tie})"
     yield from headline(document, no_answer if abstained else answer_text(document, f"{how}{tie}"))
     if votes := votes_in_short(document):
@@ -130,7 +130,12 @@ def changed_answers(document: Mapping[str, Any]) -> Iterator[Line]:
     if glance := debate_in_words(document):
         yield own_line(glance, "")
     for change in (document.get("dissent") or {"changes": []})["changes"]:
-        yield line(speaker(change), "changed", change_in_words(change))
+        yield line(speaker(change), "changed", change_in_words(change, early=change["agent"] in gate_agents(document)))
+
+
+def gate_agents(document: Mapping[str, Any]) -> set[str]:
+    """The agents that answered before the debate; they answer again only to attack their own answers."""
+    return {turn["agent"] for turn in document["turns"] if turn["phase"] == GATE}
 
 
 def debate_in_words(document: Mapping[str, Any]) -> str:
@@ -143,9 +148,10 @@ def debate_in_words(document: Mapping[str, Any]) -> str:
     if not asked:
         return ""
     changed: Any = {"changed": len(changes), "count": asked}
-    if any("leans" in turn for turn in document["turns"]):
+    others = any(turn["phase"] == GATE and turn["round"] > 0 for turn in document["turns"])
+    if not others and any("leans" in turn for turn in document["turns"]):
         said = t("The debate changed {changed} of {count} later answers of the moderator", **changed)
-    elif any(turn["step"] == "critique" for turn in document["turns"]):
+    elif not others and any(turn["step"] == "critique" for turn in document["turns"]):
         said = t("The debate changed {changed} of {count} later positions of counsel and critic", **changed)
     else:
         said = t("The debate changed {changed} of {count} later answers", **changed)
@@ -166,12 +172,16 @@ def speaker(one: Mapping[str, Any]) -> str:
     return f"{one['agent']} {one['number']}" if one.get("number") is not None else str(one["agent"])
 
 
-def change_in_words(change: Mapping[str, Any]) -> str:
-    """A changed answer: both answers, the round, who had given the new answer before, and newly quoted evidence."""
+def change_in_words(change: Mapping[str, Any], *, early: bool) -> str:
+    """A changed answer: both answers, when, who had given the new answer before, and newly quoted evidence.
+
+    ``early`` is whether the change was before the debate.
+    """
+    when = "before the debate" if early else f"in round {change['round']}"
     after = f", as {list_of(change['after'])} had said" if change["after"] else ""
     quoted = f", newly quoting {list_of(change['evidence_ids'])}" if change["evidence_ids"] else ""
     towards = {True: " (the verdict)", False: " (not the verdict)", None: ""}[change["towards_verdict"]]
-    return f"{change['before']} to {change['answer']}{towards} in round {change['round']}{after}{quoted}"
+    return f"{change['before']} to {change['answer']}{towards} {when}{after}{quoted}"
 
 
 def calibration_lines(document: Mapping[str, Any]) -> Iterator[Line]:
@@ -207,13 +217,22 @@ def headline(document: Mapping[str, Any], text: str) -> Iterator[Line]:
         yield own_line(clean(caveat_in_words(warned)), "caveat")
 
 
+def tied_on(document: Mapping[str, Any]) -> Literal["votes", "scores"]:
+    """What decides a debate in which nobody decides: votes, or the scores of answers over all rounds."""
+    return "scores" if any(turn["step"] == "tally" for turn in document["turns"]) else "votes"
+
+
 def is_tied(document: Mapping[str, Any]) -> bool:
-    """Whether a debate was decided by votes alone, and several answers have the largest sum of weights.
+    """Whether votes or scores alone decided, and several answers have the largest sum of weights, or the best score.
 
     The result is also true if there are votes, but no vote has an answer.
     """
     votes = document["votes"]
-    decided = ("judge", "summarise", "aggregate", "tally")
+    for turn in document["turns"]:
+        if turn["step"] == "tally":
+            best = [one["score"] for one in turn["answer_scores"][:2]]
+            return len(best) == 2 and best[0] == best[1]
+    decided = ("judge", "summarise", "aggregate")
     if any(turn["step"] in decided or turn.get("preferred") for turn in document["turns"]):
         return False
     return bool(votes) and majority(votes, [vote.get("weight", 1.0) for vote in votes], "none") is None

@@ -43,7 +43,7 @@ DECISIONS = {
     "disputed": "The gate leaves the claim open: the answers differ.",
     "first_answers": "All agents gave the same answer; this does not end it yet (`trigger`).",
     "unchanged": "The gate ends the debate: asked to attack its own answer, no agent changed it.",
-    "changed": "The gate leaves the claim open: asked to attack its own answer, an agent changed it.",
+    "changed": "The gate leaves the claim open: asked to attack its own answer, not every agent kept it.",
 }
 """The decision of a gate, by the reason of its record."""
 SEE_VERDICT = "reasons: see the verdict"
@@ -204,6 +204,8 @@ class Words:
         """Why the debate stops; nothing without a reason, or if the reason is ``single_pass``."""
         if reason == "judge_preference" and any(turn.get("decided") for turn in self.turns):
             yield own_line("The debate stops: the moderator can decide.")
+        elif reason == "consensus" and self.rounds and self.rounds[-1]["reason"] == "unchanged":
+            yield own_line("The debate stops: no agent changed its answer.")
         elif reason and reason != "single_pass":
             yield own_line(STOPS.get(reason, f"The debate stops: {reason}."))
 

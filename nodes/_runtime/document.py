@@ -112,6 +112,8 @@ def completed_fields(state: DebateState) -> dict[str, Any]:
     if why := "" if failed else why_withheld(completed):
         update |= {"answer": unsettled_label(state["task"]), "confidence": None, "confidence_parts": None}
         update["metrics"]["withheld"] = True
+        for change in (update.get("dissent") or {"changes": []})["changes"]:
+            change["towards_verdict"] = None
         warned.append({"kind": "verdict_withheld", "where": "verdict", "detail": why})
     update |= calibrated(state.get("calibration"), {**state, **update}, done=not failed)
     return {**update, "warnings": warned} if warned else update

@@ -204,8 +204,9 @@ def self_critique_node() -> Node:
 
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         closed = await close_round(state, run)
-        now, before = answers_of(state["turns"]), answers_of(state["turns"], closed["rounds"] - 1)
-        changed, compared = await compare_with(state, run, before, now)
+        now = answers_of(state["turns"])
+        round = now[0]["round"]  # `close_round` counts earlier answers in place of those that a ceiling prevented
+        changed, compared = await compare_with(state, run, answers_of(state["turns"], round - 1), now)
         record = {
             **state["metrics"]["gate"],
             "passed": not changed,
@@ -214,8 +215,11 @@ def self_critique_node() -> Node:
             "spent": calls_and_tokens([*state["calls"], *run.record.calls]),
         }
         reason: RoundReason = "changed" if changed else "unchanged"
-        closed["turns"] = [*closed["turns"], *compared]
-        closed |= recorded_round(closed["rounds"], GATE, reason=reason, votes=closed["votes"])
+        # An agent's answer may be compared with others' and with its own first one, in one turn.
+        made = {turn["agent"]: turn["comparisons"] for turn in closed["turns"]}
+        both = [turn | {"comparisons": [*made.get(turn["agent"], ()), *turn["comparisons"]]} for turn in compared]
+        closed["turns"] = [*closed["turns"], *both]
+        closed |= {"rounds": round} | recorded_round(round, GATE, reason=reason, votes=closed["votes"])
         return closed | {"metrics": {**state["metrics"], "gate": record}}
 
     return Node(step, prompts=(EQUIVALENCE,))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, combinations
 from typing import Any
 
+from moot.core.errors import BUDGET_EXHAUSTED
 from moot.nodes._records.entries import GATE, OPPOSITE
 from moot.nodes._texts.answers import same_answer
 from typing_extensions import TypedDict
@@ -60,7 +61,7 @@ class Change(AnsweringAgent):
     ``before`` is the previous answer, and ``answer`` the new answer. ``after`` are the other agents whose last answer
     before ``round`` is the same as the new answer. ``evidence_ids`` are the ids of the evidence that the speaker
     quotes for the first time; only verified quotes count. ``towards_verdict`` is whether the new answer is the verdict;
-    null without a verdict.
+    null without a verdict, or if the verdict is withheld.
 
     If two sides with fixed stances debate, the answer is that of the side that the moderator finds ahead. Then
     ``after`` is this side, and ``evidence_ids`` are those that it quotes for the first time in this round. The same
@@ -104,8 +105,7 @@ def dissent_of(document: Mapping[str, Any]) -> Dissent:
         return {"agent": turn["agent"], "model": models.get(turn["agent"]), "number": turn.get("number")}
 
     verdict = document["raw_verdict"] if judged else document["answer"] or document["raw_verdict"]
-    last: dict[SpeakerKey, Any] = {speaker_key(turn): turn for turn in deciding}
-    groups = _turns_by_group(document, last, verdict)
+    groups = _turns_by_group(document, last_turns(deciding), verdict)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     uncounted = {(vote["agent"], vote.get("number")) for vote in document["votes"] if is_uncounted(vote)}
     others = [
@@ -128,6 +128,15 @@ def is_uncounted(vote: Mapping[str, Any]) -> bool:
 def speaker_key(turn: Mapping[str, Any]) -> SpeakerKey:
     """Who speaks in a turn: of a sampled agent, each number is a speaker."""
     return turn["agent"], turn.get("number")
+
+
+def last_turns(turns: Iterable[Any]) -> dict[SpeakerKey, Any]:
+    """Each speaker's last turn; an earlier one replaces a turn that a ceiling prevented."""
+    found: dict[SpeakerKey, Any] = {}
+    for turn in turns:
+        if turn.get("outcome") != BUDGET_EXHAUSTED or speaker_key(turn) not in found:
+            found[speaker_key(turn)] = turn
+    return found
 
 
 def _answer_of(turn: Mapping[str, Any]) -> str | None:
@@ -229,6 +238,13 @@ def _side_ahead(critique: Mapping[str, Any]) -> str | None:
     return None if not difference else "plaintiff" if difference > 0 else "defense"
 
 
+def _trial_verdict(document: Mapping[str, Any]) -> str | None:
+    """The verdict of a panel; SUPPORTED if it is inconclusive, and the claim counts as not refuted."""
+    burden = any(warned["kind"] == "burden_of_refutation" for warned in document["warnings"])
+    verdict: str | None = VERDICT_FOR["plaintiff"] if burden else document["raw_verdict"]
+    return verdict
+
+
 def _sameness(document: Mapping[str, Any]) -> Callable[[str, str], bool]:
     """A function that says whether two answers are the same, as far as the debate found it.
 
@@ -278,7 +294,7 @@ def _changes(
         if before is None or same(before, answer):
             continue
         of_trial = turn["step"] in ("argue", "critique")
-        verdict = document["raw_verdict"] if of_trial else document["answer"] or document["raw_verdict"]
+        verdict = _trial_verdict(document) if of_trial else document["answer"] or document["raw_verdict"]
         heard = [
             agent
             for agent, said in _last_answers(speaking, turn).items()

@@ -10,6 +10,7 @@ from moot.nodes._records.entries import OPPOSITE, Task, Turn, Warned
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._runtime.turns import Citation
 from moot.nodes._texts.answers import abstains, same_answer
+from moot.nodes._texts.dissent import last_turns
 from moot.nodes._texts.outage import found_nothing
 from moot.nodes._texts.plans import asked_in_vain
 from moot.nodes._texts.quotes import count_citations
@@ -53,13 +54,13 @@ def verdict_turns(document: DebateState | dict[str, Any]) -> list[Turn]:
     if judged or answer is None:
         return judged
     # If no judge decided: the summariser's or the aggregator's answer, or the moderator's preference, and the last
-    # round's votes for it. An aggregator answers after each round.
+    # answers that voted for it. An aggregator answers after each round.
     final = ("summarise", "aggregate")
     decided = [t for t in document["turns"] if (t["step"] in final and t.get("answer")) or t.get("preferred")][-1:]
     group = _group_of(document, answer)
     voters = {(v["agent"], v.get("number")) for v in document["votes"] if v["group"] == group and group is not None}
-    given = [t for t in document["turns"] if t["step"] == "respond" and t["round"] == document["rounds"]]
-    return [*decided, *(t for t in given if (t["agent"], t.get("number")) in voters)]
+    given = last_turns(t for t in document["turns"] if t["step"] == "respond")
+    return [*decided, *(turn for speaker, turn in given.items() if speaker in voters)]
 
 
 def _group_of(document: DebateState | dict[str, Any], answer: str) -> int | None:

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from moot.graphs import load_graph
 from moot.nodes import trajectory_scores
+from moot.nodes._texts.verdict import turns_by_reason
+from moot.transcript import ending
+from moot.transcript.report.report import report
 
 from tests.conftest import StartStub
 from tests.graphs.scripted_agents import DOWN, UNPARSED, claims, debate, final_votes, prompts, script
@@ -64,6 +67,27 @@ async def test_whole_debates_are_decided_by_the_scores(start_stub: StartStub) ->
         assert {one["answer"]: one["score"] for one in tally["answer_scores"]} == pytest.approx(scores), rounds
         assert tally["answer_scores"][0]["answer"] == answer
         assert document["rounds"] == len(rounds)
+
+
+async def test_a_tie_of_the_scores_is_told(start_stub: StartStub) -> None:
+    for rounds, tied in ((("SR", "SR"), True), (("SRR", "SRR"), False)):
+        start_stub(script(*rounds))
+        document = await debate("free_mad", agents=len(rounds[0]))
+        ended = "\n".join(line.text for line in ending(document).lines)
+        assert ("(max_rounds; tied scores, so the earliest answer counts)" in ended) == tied
+        assert ("The scores are tied, so the earliest answer counts." in report(document, "md", "en")) == tied
+
+
+async def test_an_answer_before_a_ceiling_counts_as_the_agents_last_one(start_stub: StartStub) -> None:
+    start_stub(script("SSR", "SSR"))
+    document = await debate("free_mad", agents=3, max_calls=4)
+    assert (document["answer"], document["stop_reason"], len(document["calls"])) == ("SUPPORTS", "budget_exhausted", 4)
+    assert [(one["answer"], one["votes"]) for one in document["dissent"]["votes"]] == [("SUPPORTS", 2), ("REFUTES", 1)]
+    [minority] = document["dissent"]["minority"]
+    assert (minority["answer"], minority["argument"]) == ("REFUTES", "Because of a3r1.")
+    text = report(document, "md", "en")
+    assert text.partition("### Dissent")[2].startswith("\n\n- Agent 3, Refuted: Because of a3r1.")
+    assert turns_by_reason(document).keys() == {"Because of a1r2.", "Because of a2r1."}
 
 
 async def test_agents_look_for_errors_in_all_others_answers_and_no_majority_ends_it(start_stub: StartStub) -> None:

@@ -17,7 +17,8 @@ from moot.graphs import load_graph
 from moot.nodes._runtime.settings import checked_settings
 from moot.nodes._steps.gate import verified_origins
 from moot.nodes._texts.given import check_given
-from moot.transcript import Live, round_sections
+from moot.transcript import Live, ending, round_sections
+from moot.transcript.report.report import report
 
 from tests.conftest import CLAIM, StartStub
 
@@ -118,6 +119,46 @@ async def test_a_debate_follows_if_an_agent_gives_its_answer_up(start_stub: Star
     assert gate["spent"]["calls"] + gate["debate"]["calls"] == len(document["calls"])
     # Without this trigger, the same answers end it.
     assert (await debate())["metrics"]["gate"]["fired"] is None
+
+
+async def test_a_ceiling_that_prevents_the_attacks_leaves_the_debate(start_stub: StartStub) -> None:
+    agree = [says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS", **CITES), says("judge", "REFUTES")]
+    start_stub([attacked("one", "SUPPORTS"), *agree])
+    for most, changed in ((3, ["one", "two"]), (4, ["two"])):
+        document = await debate(trigger="self_critique", max_calls=most)
+        assert (document["status"], document["stop_reason"]) == ("done", "budget_exhausted")
+        assert document["metrics"]["gate"]["critique"]["changed"] == changed
+        found = [(record["phase"], record["round"], record["reason"]) for record in document["round_log"]]
+        assert found[:2] == [("gate", 0, "first_answers"), ("gate", 1, "changed")]
+
+
+async def test_all_comparisons_of_an_attack_are_recorded(start_stub: StartStub) -> None:
+    """The second agent's new answer is compared with the first one's, and with its own first answer."""
+    same = {"model": "stub-equivalence$", "fields": {"same": True}}
+    attacks = [attacked("one", "the big emu"), attacked("two", "an emu bird")]
+    start_stub([same, *attacks, says("one", "an emu", **CITES), says("two", "emu, large", **CITES)])
+    asked = {"claim": "Which bird?", "task": "short_answer", "given": [LETTER, NOTE]}
+    document = await load_graph("gated").graph.ainvoke(asked, context=settings_of(trigger="self_critique"))
+    compared = [turn for turn in document["turns"] if turn["step"] == "compare"]
+    assert sum(len(turn["comparisons"]) for turn in compared) == 4
+    assert [call["role"] for call in document["calls"]].count("equivalence") == 4
+
+
+async def test_changes_before_the_debate_are_told_as_such(start_stub: StartStub) -> None:
+    agree = [says("one", "SUPPORTS", **CITES), says("two", "SUPPORTS", **CITES)]
+    sides = [{"model": f"stub-{side}$", "fields": {"citations": []}} for side in ("affirmative", "negative")]
+    found = {"ahead": "negative", "decided": True, "reason": "So."}
+    moderates = {"model": "stub-moderator$", "match": "which side is `ahead`", "fields": found}
+    attacks = [attacked("one", "SUPPORTS"), attacked("two", "REFUTES")]
+    start_stub([*attacks, *agree, *sides, moderates, says("moderator", "REFUTES")])
+    document = await debate(trigger="self_critique", debate="debate_cv")
+    ended = [line.text for line in ending(document).lines]
+    assert "The debate changed 1 of 2 later answers, to the verdict." in ended
+    assert "SUPPORTS to REFUTES (the verdict) before the debate" in ended
+    text = report(document, "md", "en")
+    assert "Before the debate, Debater B changed from “Supported” to “Refuted”, the verdict." in text
+    assert "| Who | First answers | After its own attack | Decision |" in text
+    assert "- Debater A, Supported" in text
 
 
 async def test_the_gate_says_what_let_the_debate_follow(start_stub: StartStub) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from moot.graphs import load_graph
 from moot.nodes._steps.aggregating import best_passages
 from moot.nodes._texts.given import check_given
+from moot.transcript import round_sections
+from moot.transcript.report.report import report
 
 from tests.conftest import StartStub
 
@@ -40,12 +43,13 @@ def concludes(answer: str, reply: dict[str, Any] | None = None, times: int | Non
     return {"model": "aggregator", "reply": json.dumps(whole)} | ({"times": times} if times else {})
 
 
-async def run(texts: list[dict[str, str]], **settings: Any) -> dict[str, Any]:
+async def run(texts: list[dict[str, str]], asked: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
     system = load_graph("madam_rag")
     models = {"aggregator": "openai:stub-aggregator"}
     plain = {"model": "openai:stub-agent", "models": models, "retrieval": "none", "attempts": 1}
     chosen = system.settings.model_validate({**plain, **settings})
-    document: dict[str, Any] = await system.graph.ainvoke({"claim": CLAIM, "given": texts}, context=chosen)
+    given = {"claim": CLAIM, "given": texts, **(asked or {})}
+    document: dict[str, Any] = await system.graph.ainvoke(given, context=chosen)
     return document
 
 
@@ -91,6 +95,37 @@ async def test_a_whole_debate_until_nobody_changes(start_stub: StartStub) -> Non
     [first, _] = [prompt for prompt in stub.prompts() if "You put their answers together" in prompt]
     assert all(part in first for part in ('by="agent-2" evidence="beta"', "The beta chronicle says that ships"))
     assert PAGES["beta"] not in first
+
+
+OPEN = "(the evidence does not tell)"
+
+
+@pytest.mark.parametrize(
+    ("answers", "concluded", "dissents"),
+    [
+        (["Storm", "Flood", OPEN], "storm", "- Agent 2, Flood"),  # the aggregator writes agent 1's answer otherwise
+        ([OPEN, OPEN, OPEN], OPEN, "None: all gave this answer each time they were asked."),
+        (["Storm"], "Flood", "- The model, Storm"),
+    ],
+)
+async def test_a_report_lists_as_dissent_what_is_not_the_verdict(
+    start_stub: StartStub, answers: list[str], concluded: str, dissents: str
+) -> None:
+    read = [*zip(PAGES, answers, strict=False)]
+    rules = [reads(word, answer, first=first) for word, answer in read for first in (True, False)]
+    start_stub([*rules, concludes(concluded, {"rationale": "As alpha says, so it was."})])
+    asked = {"claim": "What closed the harbour?", "task": "short_answer"}
+    document = await run(given(*[word for word, _ in read]), asked)
+    text = report(document, "md", "en")
+    part = text.partition("### Dissent\n\n")[2].partition("\n\n###")[0]
+    assert part.startswith(dissents)
+    assert len(re.findall("(?m)^- ", part)) == dissents.startswith("- ")
+    # It ended because nobody changed an answer, not because the answers are the same.
+    assert "all gave the same answer" not in text
+    lines = [line.text for section in round_sections(document) for line in section.lines]
+    assert "The debate stops: no agent changed its answer." in lines
+    assert "Nobody checked it" not in text
+    assert "As \\[1\\] says, so it was." in text
 
 
 async def test_it_stops_after_two_rounds_without_a_change_and_after_the_last_round(start_stub: StartStub) -> None:

@@ -15,6 +15,7 @@ from tests.graphs.scripted_agents import rule
 from tests.graphs.scripted_trial import (
     ONE_ROUND,
     TEXTS,
+    I,
     N,
     S,
     counsel,
@@ -87,6 +88,22 @@ async def test_what_a_search_finds_is_weighed_before_it_joins_the_record(start_s
     assert "Discovered ones were found during a debate; " in judged
 
 
+async def test_a_piece_that_two_debates_weigh_differently_keeps_the_weight_with_which_it_joined(
+    start_stub: StartStub,
+) -> None:
+    """The arbiter admits J to the record of the primary debate, and then discards it in the switched one."""
+    phases = ("primary", "switched")
+    asks = [rule for phase in phases for rule in searches("defense", "Both? #J", phase=phase)]
+    lacks = [counsel("plaintiff", "gap", phase, fields={"gap": ""}) for phase in phases]
+    weights = [{**weighs(0.4, 0.5, "J")[0], "times": 1}, *weighs(0.1, 0.5, "J")]
+    start_stub([critic(resolved=False), *asks, *lacks, *weights, *default_rules()])
+    document = await trial(**LEAN | {"role_switch": True, "max_rounds": 1, "switched_rounds": 1})
+    assert document["status"] == "done", document["error"]
+    joined = [turn["joined"] for turn in find_turns(document, step="discover") if turn.get("joined") is not None]
+    assert sorted(map(len, joined)) == [0, 1]
+    assert (piece(document, "J")["status"], piece(document, "J")["weight"]) == ("discovered", 0.2)
+
+
 async def test_a_search_whose_results_cannot_be_weighed_adds_nothing(start_stub: StartStub) -> None:
     found = [no_gap("plaintiff"), *searches("defense", "What? #J"), rule("arbiter", TEXTS["J"], status=400)]
     start_stub([*SETTLED, *found, *default_rules()])
@@ -151,6 +168,29 @@ async def test_quotes_stand_on_the_side_that_they_bear_out(start_stub: StartStub
     text = report(document, "md")
     against = text.index("Quoted against the claim")
     assert text.index("Quoted for the claim") < text.index(words["A"]) < against < text.index(words["B"])
+
+
+@pytest.mark.parametrize(
+    ("task", "verdicts", "settings", "towards"),
+    [
+        ("fever", (S, S, N), {}, True),
+        ("fever", (S, S, N), {"require_warrant": True}, None),  # the verdict is withheld
+        ("hover", (I, I, S), {"inconclusive": "burden_of_refutation"}, True),  # not refuted, so supported
+        ("fever", (I, I, S), {}, False),
+    ],
+)
+async def test_changes_towards_what_a_trial_found(
+    start_stub: StartStub, task: str, verdicts: tuple[str, ...], settings: dict[str, Any], towards: bool | None
+) -> None:
+    """The critic finds the defense ahead, then the plaintiff."""
+    speak = [argument(side, concedes=False) for side in ("plaintiff", "defense")]
+    found = [critic(resolved=False, weaker="plaintiff") | {"times": 1}, critic(resolved=True)]
+    rules = [*speak, *found, no_gap("plaintiff"), no_gap("defense"), *judge_rules(*verdicts), *default_rules()]
+    start_stub(rules)
+    document = await trial(given={"task": task}, max_rounds=10, **LEAN, **settings)
+    assert document["status"] == "done", document["error"]
+    [change] = document["dissent"]["changes"]
+    assert (change["agent"], change["answer"], change["towards_verdict"]) == ("critic", S, towards)
 
 
 async def test_a_trial_keeps_its_verdict_if_it_cannot_be_assessed(start_stub: StartStub) -> None:

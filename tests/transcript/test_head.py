@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import pytest
+from moot.nodes._texts.dissent import dissent_of
 from moot.nodes._texts.task import make_task
 from moot.transcript.end import debate_in_words
 from moot.transcript.report.head import backing, dissent
@@ -34,7 +35,12 @@ def test_each_dissenting_sample_has_its_own_reason() -> None:
         "evidence": [],
         "settings": {},
         "corpora": [],
+        "calls": [],
+        "raw_verdict": "SUPPORTS",
+        "round_log": [],
+        "warnings": [],
     }
+    document["dissent"] = dissent_of(document)
     _, found = dissent(document, Names(document))
     assert [(chip.word, reason) for chip, _, reason in found] == [("Refuted", "Reason 2.")]
 
@@ -87,6 +93,7 @@ def test_readers_whose_text_leaves_the_claim_open_do_not_dissent() -> None:
         "evidence": [],
         "settings": {},
         "corpora": [],
+        "dissent": {"votes": [], "minority": [], "changes": [], "asked_again": 0},
     }
     assert dissent(document, Names(document)) == ("None: what the others read leaves it open.", [])
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from moot.nodes._runtime.turns import Said
-from moot.nodes._steps.compare import last_answers
 from moot.nodes._texts.answers import abstains
 from moot.nodes._texts.calibrated import shown_confidence
-from moot.nodes._texts.dissent import is_uncounted
+from moot.nodes._texts.dissent import is_uncounted, last_turns
 from moot.nodes._texts.task import full_answer
 from moot.nodes._texts.verdict import (
     caveat_in_words,
@@ -21,7 +20,7 @@ from moot.nodes._texts.verdict import (
     turns_by_reason,
     verdict_citations,
 )
-from moot.transcript.end import debate_in_words, is_tied, no_verdict_reason
+from moot.transcript.end import debate_in_words, gate_agents, is_tied, no_verdict_reason, tied_on
 from moot.transcript.language import current_language, listed, speaking, t
 from moot.transcript.report.codes import (
     ANSWERS,
@@ -272,8 +271,10 @@ def _how_decided(document: Mapping[str, Any], names: Names) -> str:
         return f"{text} {t('The moderator preferred this answer.')}"
     steps = {turn["step"] for turn in document["turns"]}
     more += [t(words) for step, words in DECIDED_BY.items() if step in steps][:1]
-    if is_tied(document):
+    if is_tied(document) and tied_on(document) == "votes":
         more.append(t("The votes are tied, so the earliest answer counts."))
+    elif is_tied(document):
+        more.append(t("The scores are tied, so the earliest answer counts."))
     if any("weight" in vote for vote in votes) and len(votes) > 1:
         more.append(t("Votes were weighed."))
     if stop == "budget_exhausted":
@@ -292,12 +293,12 @@ def _votes_in_words(document: Mapping[str, Any], rounds: int) -> str:
     after = t(" after {count} rounds", count=rounds) if rounds > 1 else ""
     if not votes:
         return t("Nobody voted{after}.", after=after)
-    if len(votes) == 1:
+    if len(votes) == 1 and not any(turn["step"] == "aggregate" for turn in document["turns"]):
         return t("One model gave this answer. Nobody checked it.")
     groups: dict[Any, list[Any]] = {}
     for vote in votes:
         groups.setdefault(vote["group"], []).append(vote)
-    if _is_unanimous(votes):
+    if len(votes) > 1 and _is_unanimous(votes):
         if len(votes) == 2:
             return t("Both debaters gave the same answer{after}.", after=after)
         return t("All {count} gave the same answer{after}.", count=len(votes), after=after)
@@ -444,9 +445,9 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
     """The dissents: a text, and a list with the chip, the agent and the reason of each dissent.
 
     The text says how answers changed, or that there are no dissents; the text may be empty. The text and the list
-    are both empty if there is no panel and there are fewer than two votes, or if the debate failed.
+    are both empty if the debate failed or did not end.
     """
-    if document["status"] == "failed":
+    if document["status"] == "failed" or document["dissent"] is None:
         return "", []
     panel = (document["metrics"] or {}).get("panel")
     changes = changes_in_words(document, names)
@@ -456,21 +457,23 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
         ]
         alike = "" if other else t("None: the judges found the same.")
         return " ".join(filter(None, (alike, changes))), other
-    votes, answer = document["votes"], document["answer"]
-    if len(votes) < 2:
-        return changes, []
-    ours = {vote["group"] for vote in votes if vote["answer"] == answer and answer is not None}
-    uncounted = [vote for vote in votes if is_uncounted(vote)]
-    against = [vote for vote in votes if vote not in uncounted and (vote["group"] not in ours or vote["group"] is None)]
-    last: dict[Any, Any] = {(turn["agent"], turn.get("number")): turn for turn in last_answers(document["turns"])}
+    votes = document["votes"]
+    minority = {
+        (one["agent"], one["number"]): group["answer"]
+        for group in document["dissent"]["minority"]
+        for one in group["by"]
+    }
+    voted = [key for vote in votes if (key := (vote["agent"], vote.get("number"))) in minority]
+    unasked = [key for key, answer in minority.items() if answer is not None]  # a debate without votes followed
+    last = last_turns(turn for turn in document["turns"] if turn["step"] == "respond")
     found = []
-    for vote in against:
-        turn = last.get((vote["agent"], vote.get("number")), {})
+    for key in dict.fromkeys([*voted, *unasked]):
+        turn = last[key]
         quotes = [t("“{answer}”", answer=plain(c["quote"])) for c in turn.get("citations") or [] if c["verified"]]
         reason = plain(turn.get("rationale") or "")
         reason += t(" Quoted: {quotes}.", quotes="; ".join(quotes[:MOST_QUOTED])) if quotes else ""
-        found.append((chip_of(document, vote["answer"]), names(vote["agent"]), reason))
-    if found:
+        found.append((chip_of(document, turn.get("answer")), names(key[0]), reason))
+    if found or len(votes) < 2 or document["metrics"].get("withheld"):
         return changes, found
     given: dict[str, dict[Any, None]] = {}
     for turn in document["turns"]:
@@ -478,7 +481,7 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
             given.setdefault(turn["agent"], {})[chip_of(document, turn.get("answer")).word] = None
     if any(len(answers) > 1 for answers in given.values()):
         return f"{t('None at the end.')} {changes}".strip(), []
-    if uncounted:
+    if any(map(is_uncounted, votes)):
         return t("None: what the others read leaves it open."), []
     return t("None: all gave this answer each time they were asked."), []
 
@@ -491,6 +494,7 @@ def changes_in_words(document: Mapping[str, Any], names: Names) -> str:
     """The changes of answers, each in a sentence. Titles of sources replace the ids of the sources."""
     titles = {piece["id"]: title_of(piece) for piece in document["evidence"]}
     in_trial = bool((document["metrics"] or {}).get("panel"))
+    early = gate_agents(document)
     sentences = []
     for one in (document.get("dissent") or {"changes": []})["changes"]:
         positions = in_trial and one["agent"] in TRIAL_PARTIES
@@ -501,13 +505,11 @@ def changes_in_words(document: Mapping[str, Any], names: Names) -> str:
         new_quotes = [t("“{answer}”", answer=titles[id]) for id in one["evidence_ids"] if id in titles]
         quoted = t(", now quoting {titles}", titles=listed(new_quotes)) if new_quotes else ""
         towards = {True: t(", the verdict"), False: t(", not the verdict"), None: ""}[one["towards_verdict"]]
-        changed = t(
-            "In round {round}, {name} changed from “{before}” to “{after}”",
-            name=names(one["agent"]),
-            before=before,
-            after=after,
-            round=one["round"],
-        )
+        both = {"name": names(one["agent"]), "before": before, "after": after}
+        if one["agent"] in early:
+            changed = t("Before the debate, {name} changed from “{before}” to “{after}”", **both)
+        else:
+            changed = t("In round {round}, {name} changed from “{before}” to “{after}”", **both, round=one["round"])
         sentences.append(f"{changed}{towards}{heard}{quoted}.")
     return " ".join(sentences)
 

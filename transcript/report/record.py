@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from moot.nodes._records.entries import GATE
 from moot.nodes._runtime.turns import Citation, Said, Score
 from moot.nodes._steps.score import METRICS
 from moot.nodes._texts.verdict import WARRANT_WORDS
@@ -57,12 +58,10 @@ class Row:
 class Timeline:
     """The answers by round.
 
-    ``why`` has a text for each column: why the debate continued or ended. The text for the decision is empty. The first
-    columns are those of ``rounds``.
+    ``why`` has a text for each column: why the debate continued or ended. The text for the decision is empty.
     """
 
     columns: list[str]
-    rounds: list[int]
     rows: list[Row]
     why: list[str]
 
@@ -127,16 +126,16 @@ def timeline(document: Mapping[str, Any], sections: Iterable[Section], names: Na
     told = [(document["turns"][line.turn], line.said) for line in said if line.turn is not None and line.said]
     answers = [(turn, one) for turn, one in told if one.kind == "answer"]
     decisions = [(turn, one) for turn, one in told if one.kind in ("decision", "verdict")]
-    rounds = sorted({turn["round"] for turn, _ in answers})
+    rounds = sorted({_column(turn) for turn, _ in answers})
     if len(answers) + len(decisions) < 2:
         return None
-    columns = [t("Round {number}", number=n) for n in rounds] if len(rounds) > 1 else [t("Answer")] * bool(rounds)
+    columns = [_column_name(*one) for one in rounds] if len(rounds) > 1 else [t("Answer")] * bool(rounds)
     speakers = list(dict.fromkeys(turn["agent"] for turn, _ in answers))
     many = len(speakers) > MOST_ROWS or len({turn.get("number") for turn, _ in answers}) > 1
     rows = _answer_rows(document, answers, rounds) if many else []
-    missing = {(turn["agent"], turn["round"]): _unsupported_note(one.scores) for turn, one in told if one.scores}
+    missing = {(turn["agent"], _column(turn)): _unsupported_note(one.scores) for turn, one in told if one.scores}
     for agent in [] if many else speakers:
-        given = {turn["round"]: one for turn, one in answers if turn["agent"] == agent}
+        given = {_column(turn): one for turn, one in answers if turn["agent"] == agent}
         notes = {number: missing.get((agent, number), "") for number in rounds}
         rows.append(Row(names(agent), names.speaker_facts(agent), _cells(document, given, notes)))
     if decisions:
@@ -147,10 +146,25 @@ def timeline(document: Mapping[str, Any], sections: Iterable[Section], names: Na
             decided = Cell([said_chip(document, one)], note=words_for("outcome", one.outcome))
             rows.append(Row(names(turn["agent"]), "", [*(Cell() for _ in rounds), decided]))
     why = [_why_next(document, number, names, last=number == rounds[-1]) for number in rounds]
-    return Timeline(columns, rounds, rows, [*why, *[""] * (len(columns) - len(why))])
+    return Timeline(columns, rows, [*why, *[""] * (len(columns) - len(why))])
 
 
-def _cells(document: Mapping[str, Any], given: Mapping[int, Said], notes: Mapping[int, str]) -> list[Cell]:
+Column = tuple[bool, int]
+"""A column of a timeline: whether it is of the debate, not of the answers before it, and the number of the round."""
+
+
+def _column(entry: Mapping[str, Any]) -> Column:
+    """The column of a turn, or of the record of a round."""
+    return entry["phase"] != GATE, entry["round"]
+
+
+def _column_name(in_debate: bool, round: int) -> str:
+    if in_debate:
+        return t("Round {number}", number=round)
+    return t("After its own attack") if round else t("First answers")
+
+
+def _cells(document: Mapping[str, Any], given: Mapping[Column, Said], notes: Mapping[Column, str]) -> list[Cell]:
     """A cell for each round, from an agent's answers by round, and notes by round."""
     cells, previous = [], None
     for number, note in notes.items():
@@ -166,15 +180,15 @@ def _cells(document: Mapping[str, Any], given: Mapping[int, Said], notes: Mappin
     return cells
 
 
-def _answer_rows(document: Mapping[str, Any], answers: Answers, rounds: list[int]) -> list[Row]:
+def _answer_rows(document: Mapping[str, Any], answers: Answers, rounds: list[Column]) -> list[Row]:
     """A row for each answer, with its count in each round."""
-    given: dict[str, dict[int, int]] = {}
+    given: dict[str, dict[Column, int]] = {}
     chips: dict[str, Chip] = {}
     for turn, said in answers:
         chip = said_chip(document, said)
         chips[chip.word] = chip
         counts = given.setdefault(chip.word, {})
-        counts[turn["round"]] = counts.get(turn["round"], 0) + 1
+        counts[_column(turn)] = counts.get(_column(turn), 0) + 1
     return [
         Row(
             t("“{answer}”", answer=word) if chips[word].kind == "text" else word,
@@ -195,15 +209,15 @@ def _unsupported_note(scores: Iterable[Score]) -> str:
     return t("{part} of {whole} statements not in its passages", part=holds.count(False), whole=len(holds))
 
 
-def _why_next(document: Mapping[str, Any], number: int, names: Names, *, last: bool) -> str:
+def _why_next(document: Mapping[str, Any], column: Column, names: Names, *, last: bool) -> str:
     """Why another round followed, or why this was the last round; empty if the document does not tell."""
-    record = next((one for one in document["round_log"] if one["round"] == number), None)
+    record = next((one for one in document["round_log"] if _column(one) == column), None)
     reason = record["reason"] if record else None
     reasons = [words_for("round", reason)] if reason and reason not in CODES["stop"] else []
     if reason == "unstable" and record:
         low = _low_scores(document, record, names)
         reasons = [": ".join(filter(None, (t("The answers agreed, but did not pass the checks"), "; ".join(low))))]
-    if last and document["stop_reason"]:
+    if last and document["stop_reason"] and (reason, document["stop_reason"]) != ("unchanged", "consensus"):
         ended = t("It ended: {reason}", reason=words_for("stop", document["stop_reason"]))
         same = reason in ("stable", "agreed", "single_pass", "preferred") or document["stop_reason"] == "single_pass"
         reasons = [ended] if same else [*reasons, ended]
