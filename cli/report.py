@@ -100,13 +100,19 @@ def write_reports(
         path = source.path
         try:
             document = parse_document(debates.content_of(source.id)) if source.id else read_document(path)
+            review = review_of(source.id) if source.id else review_of_file(document)
             if model is not None and "reader_summary" not in document:
+                if review.has_begun:
+                    raise UserError(
+                        "An editor has reviewed it. A summary would change the numbers of the sources that the editor "
+                        "cites, so none is added: leave out --model.",
+                        kind="bad_request",
+                    )
                 document = asyncio.run(with_summary(document, {"model": model}))
                 if source.id:
                     debates.replace(source.id, document)
                 else:
                     _write(path, json.dumps(document, ensure_ascii=False, indent=2) + "\n")
-            review = review_of(source.id) if source.id else review_of_file(document)
             for kind in kinds:
                 target = _target_file(path, kind, out, single=single)
                 _write(target, render(document, kind, publisher, path.stem, review, language))

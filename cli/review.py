@@ -98,16 +98,21 @@ def _decide(
     """A check's history, after the chosen action if there is one, and the claim and the machine's verdict."""
     from moot.core.reviews import history_of
     from moot.core.store import open_store
+    from moot.transcript.document import checked_parts
+    from moot.transcript.report.sources import sources_of
     from moot.web import debates
     from moot.web.reviews import decide
 
     stem = document_id(id)
     document = debates.load(stem)
+    with checked_parts():
+        numbers = sources_of(document).numbers
     machine = {
         "claim": document["claim"],
         "verdict": document["answer"],
         "status": document["status"],
         "document": stem,
+        "passages": numbers,
     }
     if not chosen:
         return history_of(open_store(), debates.check_of(stem)), machine
@@ -130,7 +135,8 @@ def _print_history(history: History, machine: dict[str, Any]) -> None:
                 before, after = changed[name]
                 was = f" (was: {before})" if before else ""
                 lines.append(f"   {LABELS.get(name, name)}: {after or 'none'}{was}")
-        lines += [f"   on {entry.passage}: {entry.note}"] if entry.passage else []
+        place = machine["passages"].get(entry.passage, f"{entry.passage}, of another version")
+        lines += [f"   on [{place}]: {entry.note}"] if entry.passage else []
         lines += [f"   note: {entry.note}"] if entry.note and not entry.passage else []
         lines += [f"   new version: {entry.version[:8]}"] if entry.version else []
         lines += [f"   in spite of: {', '.join(entry.acknowledged)}"] if "acknowledged" in changed else []

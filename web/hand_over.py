@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -136,14 +136,16 @@ def import_checks(file: Path) -> Imported:
     with TemporaryDirectory(prefix="moot-checks-") as folder:
         place = Path(folder) / "unpacked"
         about = ARCHIVE.unpack(file, place)
-        folders = {check: place / "checks" / check for check in sorted({name.split("/")[1] for name in about.files})}
-        for check, unpacked in folders.items():
-            for document in _read(file, unpacked, check).documents.values():
+        unpacked: dict[str, list[Path]] = {}
+        for name in about.files:  # the documents of a check in the order of its versions
+            unpacked.setdefault(name.split("/")[1], []).append(place / name)
+        for check, paths in unpacked.items():
+            for document in _read(file, paths, check).documents.values():
                 report(document, "md")  # so that no document is stored that cannot be shown
         imported, store = Imported(), open_store()
-        for check, unpacked in folders.items():
+        for check, paths in unpacked.items():
             try:
-                packed = _read(file, unpacked, check)
+                packed = _read(file, paths, check)
                 n_documents, n_entries = store.do(partial(_add, packed=packed))
             except UserError as error:
                 imported.refused.append(f"{check[:8]}: {error.detail}")
@@ -159,12 +161,14 @@ def import_checks(file: Path) -> Imported:
     return imported
 
 
-def _read(file: Path, folder: Path, check: str) -> Packed:
-    """Reads and checks a check that was unpacked."""
+def _read(file: Path, paths: Sequence[Path], check: str) -> Packed:
+    """Reads and checks a check that was unpacked, from its files."""
     found: dict[str, Document] = {}
     name = ""
     try:
-        for path in sorted(folder.glob("*.json")):
+        for path in paths:
+            if path.suffix != ".json":
+                continue
             name = path.name
             document = parse_document(read_bounded(path, LARGEST))
             named = (document.get("replaces") or {}).get("check") or document["id"]
@@ -172,7 +176,7 @@ def _read(file: Path, folder: Path, check: str) -> Packed:
                 raise UserError("It is the document of another check.", kind="invalid_file")
             found[path.stem] = document
         name = HISTORY
-        lines = read_bounded(folder / HISTORY, LARGEST).decode().splitlines()
+        lines = read_bounded(paths[0].parent / HISTORY, LARGEST).decode().splitlines()
         stored = [json.loads(line) for line in lines]
         history = checked_history([(str(one["entry"]), str(one["hash"])) for one in stored], check)
         if not found:

@@ -89,6 +89,8 @@ LARGEST_SETTINGS = 2**20
 """Maximum size of the settings of a check, in bytes."""
 LARGEST_FILE = 64 * 2**20
 """Maximum size of a file of evidence, in bytes."""
+LONGEST_WANTED = 300
+"""Maximum number of characters of a word or name by which checks are selected."""
 LARGEST_CHOICE = 100_000
 """Maximum size of a choice of evidence, in bytes."""
 CHOSEN_LANGUAGE = "moot-language"
@@ -177,7 +179,8 @@ async def report_page(request: Request) -> Response:
         return RedirectResponse(f"/moot?thread={found['thread']}")
     thread = found.get("placed") or ""
     facts = {key: found.get(key) or "" for key in ("id", "can")} | {"thread": thread, "graph": document["graph"]}
-    facts["sum-up"] = "yes" * (needs_summary(document) and await run_in_threadpool(debates.is_mine, found["id"]))
+    asks = needs_summary(document) and not (review.fault or review.has_begun)
+    facts["sum-up"] = "yes" * (asks and await run_in_threadpool(debates.is_mine, found["id"]))
     panel = f'<section id="review" class="panel" aria-labelledby="h-review" data-id="{escape(found["id"])}"></section>'
     facts["stage"] = "damaged" if review.fault else review.of_version.stage
     try:
@@ -445,22 +448,24 @@ async def list_debates(request: Request) -> Any:
     """One page of the list of debates. The query has the page's number as ``page``; the default is 1.
 
     The query may select debates: with all words of ``q`` in the claim, with a ``state`` (`table.STATES`), in a
-    ``stage`` of review (`STAGES`), with a ``site`` on which the claim appeared or which the verdict quotes, and of one
-    ``list``. Without ``list``, debates of one list of claims are one entry.
+    ``stage`` of review (`STAGES`), with the ``person`` who decided last, with an editor's ``rating``, with a ``site``
+    on which the claim appeared or which the verdict quotes, and of one ``list``. Without ``list``, debates of one list
+    of claims are one entry. With ``choices``, the answer also has the persons and ratings that there are.
     """
     digits = request.query_params.get("page", "1")
     number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 7 else 0
     if number < 1:
         raise UserError("`page` must be a whole number from 1 to 999999.", kind="bad_request")
-    names = ("q", "state", "site", "list", "stage")
-    asked = {name: request.query_params.get(name, "")[:LONGEST_TITLE] for name in names}
+    names = ("q", "state", "site", "list", "stage", "person", "rating")
+    asked = {name: request.query_params.get(name, "")[:LONGEST_WANTED] for name in names}
     if asked["state"] not in ("", *table.STATES):
         raise UserError(f"`state` is one of {', '.join(table.STATES)}.", kind="bad_request")
     if asked["stage"] not in ("", *STAGES):
         raise UserError(f"`stage` is one of {', '.join(STAGES)}.", kind="bad_request")
-    wanted = table.Wanted(asked["q"], asked["state"], asked["site"], asked["list"], asked["stage"])
-    entries, total = await table.list_page(number, caller_client(request.scope), wanted)
-    return {"debates": entries, "page": number, "pages": -(-total // debates.PAGE_SIZE), "total": total}
+    client, wanted = caller_client(request.scope), table.Wanted(asked.pop("q"), **asked)
+    entries, total = await table.list_page(number, client, wanted)
+    more = await table.review_choices(client) if "choices" in request.query_params else {}
+    return {"debates": entries, "page": number, "pages": -(-total // debates.PAGE_SIZE), "total": total, **more}
 
 
 async def resume_debate(request: Request) -> Any:
@@ -586,10 +591,15 @@ def _running_view(content: bytes, wanted: list[str]) -> dict[str, Any]:
 
 
 async def write_summary(request: Request) -> Any:
-    """Adds a summary to a finished debate's document, unless it has one or the setting `reader_summary` is off."""
+    """Adds a summary to a finished debate's document, unless it has one or the setting `reader_summary` is off.
+
+    Nor does a check get one after its editor has begun (`Review.has_begun`).
+    """
     stem, _ = await table.find_debate(request.path_params["id"], caller_client(request.scope))
     if stem is None or not await run_in_threadpool(debates.is_mine, stem):
         raise UserError("This debate has no document yet, or it is not yours.", kind="missing_file")
+    if (await run_in_threadpool(reviews.review_of, stem)).has_begun:
+        return {"id": stem}
     document = await run_in_threadpool(debates.load, stem)
     summed = await summarised(document, "record")
     if summed is not document:

@@ -14,6 +14,7 @@ from moot.transcript.document import checked_parts
 from moot.transcript.report.head import verdict_chip, warnings_of_verdict
 from moot.transcript.report.names import Names
 from moot.transcript.report.reviewed import rating_chip, written_summary
+from moot.transcript.report.sources import sources_of
 from moot.web import debates
 from moot.web.caller import body_of, caller_client, parse_json
 from moot.web.kept import current_user, may_approve
@@ -61,6 +62,7 @@ def _described(stem: str) -> dict[str, Any]:
     with checked_parts():
         chip = verdict_chip(document)
         warned = [one._asdict() for one in warnings_of_verdict(document, Names(document))]
+        numbers = sources_of(document).numbers
     steps = [
         {"rating": step.rating, "about": step.about, "chip": asdict(rating_chip(step.rating, scale))}
         for step in scale.steps
@@ -70,6 +72,7 @@ def _described(stem: str) -> dict[str, Any]:
         "may_approve": may_approve.get(),
         "machine": {"chip": asdict(chip), "summary": written_summary(document)},
         "warnings": warned,
+        "passages": numbers,
         "scale": steps,
         "today": f"{datetime.now(UTC):%Y-%m-%d}",
         "has_ended": document["status"] == "done",

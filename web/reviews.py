@@ -111,7 +111,16 @@ def review_of(stem: str) -> Review:
 def review_of_file(document: Document) -> Review:
     """The same for a document from a file, if it is stored here, too."""
     stem = debates.stored_as(document)
-    return review_of(stem) if stem else Review()
+    if stem is None:
+        return Review()
+    review = review_of(stem)
+    if review.has_begun and document.get("reader_summary") != debates.load(stem).get("reader_summary"):
+        raise UserError(
+            "An editor has reviewed this check as it is stored here. The file has another summary, so its sources have "
+            f"other numbers than the editor cites. Write the report of the stored check: `moot report {stem}`.",
+            kind="bad_request",
+        )
+    return review
 
 
 def report_of(stem: str, kind: str, language: str | None = None) -> str:

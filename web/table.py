@@ -212,6 +212,10 @@ STATES = ("open", "done", "failed")
 """States by which debates are selected: those that run, wait or were interrupted; those that are done; failed ones."""
 
 
+OF_REVIEW = ("stage", "person", "rating")
+"""The fields of a debate's review (`in_lists`) by which debates are selected."""
+
+
 class Wanted(NamedTuple):
     """Which debates are listed; see `moot.web.pages.list_debates`. An empty text selects all."""
 
@@ -220,6 +224,8 @@ class Wanted(NamedTuple):
     site: str = ""
     list: str = ""
     stage: str = ""
+    person: str = ""
+    rating: str = ""
 
 
 async def list_page(page: int, client: LangGraphClient, wanted: Wanted) -> tuple[list[dict[str, Any]], int]:
@@ -233,15 +239,13 @@ async def list_page(page: int, client: LangGraphClient, wanted: Wanted) -> tuple
     Two or more debates of a list of claims are one entry, at the place of the newest one: it has the ``list`` with its
     id, its name and whether it has a page, the ``count`` of its listed debates, and their newest ``entries``.
     """
-    found = await run_in_threadpool(debates.listed)
-    if (threads := await visible_threads(client)) is not None:
-        found = [one for one in found if one.thread in threads]
+    found = await _visible(client)
     known: dict[str, dict[str, Any]] = {}
     if wanted.list:
         found = [one for one in found if one.list == wanted.list]
-    if wanted.stage:
+    if asked := {name: getattr(wanted, name) for name in OF_REVIEW if getattr(wanted, name)}:
         reviewed = await run_in_threadpool(_reviewed, found)
-        found = [one for one in found if one.id in reviewed and reviewed[one.id]["stage"] == wanted.stage]
+        found = [one for one in found if asked.items() <= reviewed.get(one.id, {}).items()]
     if wanted.words.strip() or wanted.state or wanted.site.strip():
         entries = {one.id: await entry_of(one, client) for one in found}
         known = {id: entry for id, entry in entries.items() if entry and is_wanted(entry, wanted)}
@@ -264,6 +268,17 @@ async def list_page(page: int, client: LangGraphClient, wanted: Wanted) -> tuple
         else:
             listed += entries_of_group
     return listed, len(groups)
+
+
+async def review_choices(client: LangGraphClient) -> dict[str, list[str]]:
+    """The ``persons`` who decided about the caller's debates, and their ``ratings``, by which `list_page` selects."""
+    reviewed = await run_in_threadpool(_reviewed, await _visible(client))
+    return {f"{name}s": sorted({one[name] for one in reviewed.values() if name in one}) for name in OF_REVIEW[1:]}
+
+
+async def _visible(client: LangGraphClient) -> list[debates.Listed]:
+    found, threads = await run_in_threadpool(debates.listed), await visible_threads(client)
+    return found if threads is None else [one for one in found if one.thread in threads]
 
 
 def _reviewed(listed: list[debates.Listed]) -> dict[str, dict[str, Any]]:

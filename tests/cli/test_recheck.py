@@ -204,16 +204,16 @@ def test_an_archive_opens_elsewhere_and_never_overwrites(
     moot("recheck", check, "--yes")
     made = moot("export", check[:8], "--out", tmp_path / "checks.zip")
     assert "1 check, 2 documents and 4 entries of their histories" in made.stdout, made.stderr
-    here = {stem: debates.load(stem) for stem in debates.versions(check)}, history(check)
+    here = [(stem, debates.load(stem)) for stem in debates.versions(check)], history(check)
     folder = tmp_path / "folder"
     folder.mkdir()
     for name in (check, "f" * 32):
-        (folder / f"{name}.json").write_text(json.dumps(here[0][debates.versions(check)[0]] | {"id": name}))
+        (folder / f"{name}.json").write_text(json.dumps(here[0][0][1] | {"id": name}))
     part = moot("export", folder, "--out", tmp_path / "part.zip")
     assert (part.returncode, "not stored here: ffffffff." in part.stderr) == (2, True)
     monkeypatch.setenv("MOOT_HOME", str(tmp_path / "elsewhere"))
     assert "1 check, 2 documents and 4 entries" in moot("import", tmp_path / "checks.zip").stdout
-    there = {stem: debates.load(stem) for stem in debates.versions(check)}, history(check)
+    there = [(stem, debates.load(stem)) for stem in debates.versions(check)], history(check)
     assert there == here
     assert "1 check here already" in moot("import", tmp_path / "checks.zip").stdout
     assert moot("review", check, "--correct", "It was later.", *WARNINGS, "--person", "Bo").returncode == 0

@@ -84,7 +84,14 @@ def test_a_file_has_the_words_of_its_stored_check_unless_its_debate_was_changed(
     assert moot("review", check, "--approve", *said, *READ).returncode == 0
     assert moot("report", str(file), "--md").returncode == 0
     assert "Our rating: False" in file.with_suffix(".md").read_text("utf-8")
-    file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | {"answer": None}), "utf-8")
+    late = moot("report", check, "--md", "--model", "fake:1")
+    assert (late.returncode, "change the numbers of the sources" in late.stderr) == (2, True)
+    document = json.loads(file.read_text("utf-8"))
+    summary = {"sentences": [], "stances": [], "not_found": [], "would_change": [], "dropped": 0}
+    file.write_text(json.dumps(document | {"reader_summary": summary}), "utf-8")
+    other = moot("report", str(file), "--md")
+    assert (other.returncode, "The file has another summary" in other.stderr) == (2, True)
+    file.write_text(json.dumps(document | {"answer": None}), "utf-8")
     assert moot("report", str(file), "--md").returncode == 0
     assert "Not reviewed" in file.with_suffix(".md").read_text("utf-8")
 

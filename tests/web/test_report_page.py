@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from moot.web import debates
 from moot.web.kept import Document
+from moot.web.reviews import decide
 
 from tests.conftest import running_stub
 from tests.web.conftest import Served, serve
@@ -57,6 +58,28 @@ async def test_a_debate_is_summarised_when_its_report_is_first_opened(
     await page.reload()
     await page.get_by_text("They lay eggs, as echidnas do.").wait_for()
     assert len(debates.load(id)["calls"]) == len(stored["calls"])  # no call was made again
+
+
+async def test_no_summary_gives_sources_new_numbers_once_an_editor_has_begun(
+    page: Page, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(served.home))
+    settings: Any = {"reader_summary": True, "models": {"reporter": "openai:stub-reporter"}}
+    id = debates.save(await supported_document(**settings) | {"id": "5" * 32})
+    decide(id, "save", {"summary": "They do. [1]"}, person="Ada")
+    await page.goto(f"/moot/debates/{id}")
+    await page.locator("#review .hist").wait_for()
+    assert (await page.request.post(f"/moot/api/debates/{id}/summary")).ok
+    assert "reader_summary" not in debates.load(id)
+    # Before, the panel waits for the summary, so that no number is written that changes.
+    id = debates.save(await supported_document(**settings) | {"id": "6" * 32})
+    asked: list[Any] = []
+    await page.route("**/summary", lambda route: asked.append(route))
+    await page.goto(f"/moot/debates/{id}")
+    await page.locator("#review").get_by_text("A summary of the debate is being written.").wait_for()
+    assert await page.locator("#review textarea").count() == 0
+    await asked[0].abort()
+    await page.locator("#review #summary").wait_for()
 
 
 async def test_a_claim_review_is_saved_after_the_user_names_publisher_and_page(

@@ -98,6 +98,76 @@ async def test_the_second_of_two_editors_sees_what_the_first_did_and_decides(
     assert [json.loads(row.entry)["summary"] for row in stored(id)] == ["Bo's words.", "My words."]
 
 
+async def test_an_editor_comments_on_a_passage_and_loses_no_draft(
+    page: Page, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = await a_check(served, monkeypatch, "Platypuses lay eggs on Wednesdays.")
+    decide(id, "save", {"rating": "False"}, person="Bo")
+    panel = page.locator("#review")
+    await page.goto(f"/moot/debates/{id}")
+    await panel.get_by_text("Draft saved: Bo").first.wait_for()
+    await write(page, summary="A draft.")
+    await panel.locator("summary", has_text="Comment on a passage").click()
+    await panel.get_by_label("Passage", exact=True).select_option("1")
+    await write(page, comment="Which zoo?")
+    await panel.get_by_role("button", name="Save draft").click()
+    await panel.get_by_text("which this would not save").wait_for()
+    await panel.get_by_role("button", name="Add the comment").click()
+    await panel.locator(".hist").get_by_text("Which zoo?").wait_for()
+    assert await panel.locator(".hist a.cite").get_attribute("href") == "#s1"
+    assert await panel.locator("#summary").input_value() == "A draft."
+    assert await panel.locator("#comment").input_value() == ""
+    assert await panel.locator("#rating").input_value() == "False"
+    entry = json.loads(stored(id)[-1].entry)
+    assert (entry["action"], entry["passage"]) == ("comment", debates.load(id)["evidence"][0]["id"])
+    assert "Which zoo?" not in await page.locator("main").inner_text()
+    # A colleague saves a draft meanwhile: the next comment is added only once its writer has seen that.
+    decide(id, "save", {"summary": "Bo's words."}, person="Bo")
+    await panel.locator("summary", has_text="Comment on a passage").click()
+    await write(page, comment="Which pond?")
+    await panel.get_by_role("button", name="Add the comment").click()
+    await panel.locator(".newer ins").get_by_text("Bo's words.").wait_for()
+    assert await panel.locator("#comment").input_value() == "Which pond?"
+    assert await panel.locator("#summary").input_value() == "A draft."
+    await panel.get_by_role("button", name="Add the comment").click()
+    await panel.locator(".hist").get_by_text("Which pond?").wait_for()
+    assert len(stored(id)) == 4
+
+
+async def test_looking_again_hides_no_draft_of_a_colleague(
+    page: Page, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = await a_check(served, monkeypatch, "Platypuses lay eggs on Thursdays.")
+    panel = page.locator("#review")
+    await page.goto(f"/moot/debates/{id}")
+    await write(page, summary="My words.")
+    decide(id, "save", {"summary": "Bo's words."}, person="Bo", based_on=0)
+    await panel.dispatch_event("changed")  # as after "Read its pages again"
+    await panel.get_by_text("The check was changed since you opened it.").wait_for()
+    assert await panel.locator(".newer ins").all_inner_texts() == ["Bo's words."]
+    assert await panel.locator("#summary").input_value() == "My words."
+
+
+async def test_past_checks_are_selected_by_person_and_rating(
+    page: Page, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = [f"Otters count to {number}." for number in (3, 4, 5)]
+    ids = [await a_check(served, monkeypatch, claim) for claim in claims]
+    for id, person, rating in zip(ids, ("Cy", "Cy", "Dee"), ("True", "Half true", "Half true"), strict=True):
+        decide(id, "approve", {"rating": rating, "summary": "So.", "acknowledged": every_warning(id)}, person=person)
+    await page.goto("/moot/debates")
+    await page.get_by_label("With", exact=True).select_option("Cy")
+    await page.get_by_label("Our rating").select_option("Half true")
+    await page.get_by_role("button", name="Find").click()
+    await page.get_by_text(claims[1]).wait_for()
+    assert await page.locator(".checks .claim").count() == 1
+    assert await page.get_by_label("With", exact=True).input_value() == "Cy"
+    assert await page.get_by_label("Our rating").input_value() == "Half true"
+    await page.goto("/moot/debates?person=Nobody")
+    await page.get_by_text("No check matches.").wait_for()
+    assert await page.get_by_label("With", exact=True).input_value() == "Nobody"
+
+
 async def test_bad_input_is_refused_in_a_sentence_and_changes_nothing(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,11 @@ class Review:
         """The history, if it is about this version; else an empty one."""
         return self.history.of_version(self.document)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether editors have begun with this version: a summary would change the numbers of the sources they cite."""
+        return any(entry.document == self.document for entry in self.history)
+
 
 @dataclass(frozen=True)
 class Reviewed:

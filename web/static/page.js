@@ -16,8 +16,7 @@ const asked = new URLSearchParams(location.search);
 async function start() {
   if (section === "example") return;
   if (section === "debates" && id) {
-    showActions(main);
-    return showReview();
+    return showReview(showActions());
   }
   if (section === "debates") return pastChecks(main, asked);
   if (section === "batches") return batchPage(main, id, asked);

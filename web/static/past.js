@@ -19,7 +19,7 @@ const STATES = { "": t("All states"), open: t("Not finished"), done: t("Finished
 export async function pastChecks(main, asked) {
   document.title = t("Past checks - moot");
   const page = Number(asked.get("page") ?? 1);
-  const wanted = Object.fromEntries(["q", "state", "stage", "site", "list"].flatMap((name) => (asked.get(name) ? [[name, asked.get(name)]] : [])));
+  const wanted = Object.fromEntries(["q", "state", "stage", "person", "rating", "site", "list"].flatMap((name) => (asked.get(name) ? [[name, asked.get(name)]] : [])));
   const selects = Object.keys(wanted).length > 0;
   const [heading, list, none] = [h("h1", {}), h("ol", { class: "checks" }), h("div", {})];
   const [pages, problem] = [h("nav", { "aria-label": t("Pages of the list"), class: "acts" }), h("div", {})];
@@ -29,13 +29,25 @@ export async function pastChecks(main, asked) {
   const stages = Object.entries(STAGES).filter(([name]) => name !== "damaged").map(([value, [, words]]) => h("option", { value }, words));
   const reviewed = h("select", { id: "stage", "aria-label": t("Review") }, h("option", { value: "" }, t("Reviewed or not")), stages);
   reviewed.value = wanted.stage ?? "";
+  const chooser = (id, name, all) => h("select", { id, "aria-label": name }, h("option", { value: "" }, all));
+  const [person, rating] = [chooser("person", t("With"), t("Everybody")), chooser("rating", t("Our rating"), t("Any rating"))];
   const site = h("input", { type: "search", id: "site", placeholder: t("Site: example.org"), "aria-label": t("Site of the claim or of a quoted source"), value: wanted.site ?? "" });
   const find = (event) => {
     event.preventDefault();
-    location.assign(address(1, { ...wanted, q: search.value.trim(), state: state.value, stage: reviewed.value, site: site.value.trim() }));
+    location.assign(address(1, { ...wanted, q: search.value.trim(), state: state.value, stage: reviewed.value, person: person.value, rating: rating.value, site: site.value.trim() }));
   };
+  const choose = (select, found, chosen = "") => {
+    select.append(...[...new Set([...found, chosen])].filter(Boolean).map((one) => h("option", { value: one }, one)));
+    select.value = chosen;
+  };
+  let more = { choices: "" };
   const update = async () => {
-    const listing = await ask(`${ROUTE}?${new URLSearchParams({ page, ...wanted })}`);
+    const listing = await ask(`${ROUTE}?${new URLSearchParams({ page, ...wanted, ...more })}`);
+    if (listing.persons) {
+      choose(person, listing.persons, wanted.person);
+      choose(rating, listing.ratings, wanted.rating);
+      more = {};
+    }
     heading.textContent = wanted.q ? t("Past checks with “{words}”", { words: wanted.q }) : t("Past checks");
     if (!listing.total) none.replaceChildren(selects ? h("p", {}, t("No check matches.") + " ", h("a", { href: "/moot/debates" }, t("Show all"))) : message(t("No checks yet"), t("Your checks are stored on this machine and listed here."), h("a", { class: "btn", href: "/moot" }, t("Check a claim"))));
     heading.hidden = search.form.hidden = !listing.total && !selects;
@@ -46,7 +58,7 @@ export async function pastChecks(main, asked) {
     const again = (error) => (problem.replaceChildren(fault(error.message)), setTimeout(due, EVERY));
     if (listing.debates.flatMap((one) => one.entries ?? [one]).some(({ status }) => OPEN.includes(status))) setTimeout(due, EVERY);
   };
-  const form = h("form", { role: "search", class: "find", onsubmit: find }, search, state, reviewed, site, h("button", { class: "btn slim" }, t("Find")));
+  const form = h("form", { role: "search", class: "find", onsubmit: find }, search, state, reviewed, person, rating, site, h("button", { class: "btn slim" }, t("Find")));
   await update();
   main.replaceChildren(h("div", { class: "headrow" }, heading, form), problem, await dueChecks(), list, none, pages, importer());
 }

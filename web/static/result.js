@@ -10,7 +10,7 @@ import { t } from "./text.js";
 const ROUTE = "/moot/api/debates";
 const KINDS = { html: t("Report (HTML)"), md: t("Markdown"), json: t("Everything (JSON)") };
 
-/** Shows the actions, adds drawings that need a script, and requests a missing summary. */
+/** Shows the actions, adds drawings that need a script, and requests a missing summary; returns when that is there. */
 export function showActions() {
   const bar = document.getElementById("tools");
   if (!bar) return;
@@ -29,7 +29,7 @@ export function showActions() {
   );
   for (const number of document.querySelectorAll(".src > li[id] > .n")) number.replaceWith(h("a", { class: "n", href: `#${number.parentElement.id}`, "aria-label": t("Link to passage {number}", { number: number.textContent }) }, number.textContent));
   if (graph === "cortex_debate") draw(id).catch((error) => problem.append(fault(error.message)));
-  if (sumUp) requestSummary(id, problem);
+  return sumUp ? requestSummary(id, problem) : null;
 }
 
 /** A choice of the report's language; by default, it is the claim's. */
@@ -58,9 +58,7 @@ async function requestSummary(id, problem) {
   announce(t("A summary of the debate is being written."));
   try {
     await ask(`${ROUTE}/${id}/summary`, { method: "POST" });
-    if (!(await ask(`${ROUTE}/${id}`)).document.reader_summary) return;
-    if (!document.getElementById("review")?.dataset.writing) return location.reload();
-    problem.append(h("p", { class: "note", role: "status" }, t("A summary was written; it is shown when you open this page again.")));
+    if ((await ask(`${ROUTE}/${id}`)).document.reader_summary) location.reload();
   } catch (error) {
     problem.append(fault(error.message));
   }

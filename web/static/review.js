@@ -9,12 +9,18 @@ import { t } from "./text.js";
 const FIELDS = { rating: t("Our rating"), title: t("Title"), summary: t("Summary"), context: t("Context"), look_again: t("Look again on"), to_readers: t("To readers"), note: t("Notes") };
 const DONE = { save: t("Draft saved"), approve: t("Approved"), correct: t("Corrected"), withdraw: t("Withdrawn"), plan: t("Day to look again set"), comment: t("Commented on a passage"), recheck: t("Looked again") };
 const done = ({ action }) => DONE[action] ?? action;
+/** The actions of which a second editor must know before deciding. */
+const DECIDES = ["save", "approve", "correct", "withdraw", "plan"];
 const WRITTEN = ["rating", "title", "summary", "context"];
+/** The numbers and the titles of the passages that the report shows. */
+const passages = () => [...document.querySelectorAll(".src > li[id]")].map((item) => [item.id.slice(1), item.querySelector("h3").textContent]).sort(([one], [other]) => one - other);
 
-/** Shows the panel of a check. */
-export async function showReview() {
+/** Shows the panel of a check once its summary is there: a summary changes the numbers of sources, which editors write. */
+export async function showReview(summary) {
   const place = document.getElementById("review");
   if (!place) return;
+  if (summary) place.replaceChildren(h("h2", { id: "h-review" }, t("Review")), h("p", { class: "who" }, t("A summary of the debate is being written.")));
+  await summary;
   const panel = new Panel(place);
   place.addEventListener("changed", () => panel.refresh());
   addEventListener("beforeunload", (event) => place.dataset.writing && event.preventDefault());
@@ -44,6 +50,7 @@ class Panel {
       review.other_version && h("p", { class: "warning small" }, h("b", {}, t("The last decision is about another version of this check.")), " ", t("What you decide now is about this one.")),
       this.problem,
       !review.fault && this.#form(kept),
+      !review.fault && review.actions.includes("comment") && this.#comment(kept),
       !review.fault && review.history.length > 0 && this.#history(),
     ];
     this.place.replaceChildren(...parts.filter(Boolean));
@@ -75,7 +82,7 @@ class Panel {
     const given = review.stage === "withdrawn" || !words.rating ? t("none") : rated(step?.chip ?? { kind: "text", word: words.rating });
     const beside = h("div", { class: "beside" }, h("b", {}, t("Machine’s verdict")), h("span", {}, chip(machine.chip)), isDraft && may("save") ? ours : [h("b", {}, t("Our rating")), h("span", {}, given)]);
     const written = [field(inputs.title, t("Title")), field(inputs.summary, t("Summary"), [t("For readers. [1] names a source of the report."), " ", take]), field(inputs.context, t("Context"), t("Shown to readers. Not checked by the machine."))];
-    const later = () => h("details", { class: "fold", open: Object.keys(kept).length > 0 }, h("summary", {}, h("span", { class: "nb" }, t("Correct or withdraw it"))), h("div", { class: "inside" }, h("div", { class: "beside" }, ours), written, field(inputs.to_readers, t("To readers: why it is corrected or withdrawn"), t("Needed for both; shown in the report.")), acknowledged, h("div", { class: "acts" }, hasEnded && button("correct", t("Correct"), true), button("withdraw", t("Withdraw")))));
+    const later = () => h("details", { class: "fold", open: [...WRITTEN, "to_readers"].some((name) => name in kept) }, h("summary", {}, h("span", { class: "nb" }, t("Correct or withdraw it"))), h("div", { class: "inside" }, h("div", { class: "beside" }, ours), written, field(inputs.to_readers, t("To readers: why it is corrected or withdrawn"), t("Needed for both; shown in the report.")), acknowledged, h("div", { class: "acts" }, hasEnded && button("correct", t("Correct"), true), button("withdraw", t("Withdraw")))));
     return h(
       "form",
       { "aria-labelledby": "h-review", onsubmit: (event) => event.preventDefault(), oninput: () => (this.place.dataset.writing = "yes") },
@@ -88,6 +95,22 @@ class Panel {
       h("div", { class: "acts" }, hasEnded && button("approve", t("Approve"), true), button("save", t("Save draft")), !may("save") && button("plan", t("Only set the day"))),
       h("p", { class: "who" }, this.#whose(person, mayApprove, may("approve"))),
     );
+  }
+
+  /** A comment on a passage. It is sent alone: what was written in the form stays there. */
+  #comment(kept) {
+    const listed = passages();
+    if (!listed.length) return null;
+    const place = h("select", { id: "passage" }, listed.map(([number, title]) => h("option", { value: number }, `[${number}] ${title}`)));
+    if (kept.passage) place.value = kept.passage;
+    const text = h("textarea", { id: "comment", rows: 2, required: true, dir: "auto", maxlength: 10000 }, kept.comment ?? "");
+    Object.assign(this.inputs, { passage: place, comment: text });
+    const send = (event) => {
+      event.preventDefault();
+      this.#send(event.submitter, "comment", { passage: place.value, note: text.value });
+    };
+    const field = (input, words) => h("div", { class: "field" }, h("label", { for: input.id }, words), input);
+    return h("details", { class: "fold", open: Boolean(kept.comment) }, h("summary", {}, h("span", { class: "nb" }, t("Comment on a passage"))), h("form", { class: "inside", "aria-label": t("Comment on a passage"), onsubmit: send, oninput: () => (this.place.dataset.writing = "yes") }, field(place, t("Passage")), field(text, t("Comment, only for the house")), h("div", { class: "acts" }, h("button", { class: "btn" }, t("Add the comment")))));
   }
 
   #whose(person, mayApprove, canApprove) {
@@ -122,60 +145,76 @@ class Panel {
     if ((action === "withdraw" || action === "plan") && WRITTEN.some((name) => this.inputs[name].value !== (words[name] ?? ""))) {
       return this.problem.replaceChildren(fault(t("Words were changed, which this would not save: press Correct, or take your changes back.")));
     }
-    target.disabled = true;
+    if (this.inputs.comment?.value.trim()) {
+      this.problem.replaceChildren(fault(t("A comment on a passage was written, which this would not save: add it, or take it back.")));
+      return this.inputs.comment.focus();
+    }
+    await this.#send(target, action, this.#written(action));
+  }
+
+  async #send(button, action, change) {
+    button.disabled = true;
     this.problem.replaceChildren();
     try {
-      await ask(this.route, { body: { action, based_on: this.review.number, ...this.#written(action) } });
-      announce(`${DONE[action]}.`);
-      delete this.place.dataset.writing;
-      location.reload(); // the report has the new words
+      await ask(this.route, { body: { action, based_on: this.review.number, ...change } });
     } catch (error) {
-      target.disabled = false;
-      if (error.status === 409) await this.#otherFirst(error);
-      else this.problem.replaceChildren(fault(error.message));
-      this.problem.scrollIntoView({ block: "nearest" });
+      button.disabled = false;
+      this.problem.replaceChildren(fault(error.message));
+      if (error.status === 409) await this.refresh(error.message);
+      return this.problem.scrollIntoView({ block: "nearest" });
     }
+    announce(`${DONE[action]}.`);
+    if (action === "comment") {
+      this.inputs.comment.value = "";
+      await this.refresh();
+      return this.place.querySelector("h2").focus();
+    }
+    delete this.place.dataset.writing;
+    location.reload(); // the report has the new words
   }
 
   /** The fields in which somebody has written. */
   #kept() {
-    const values = Object.entries(this.inputs).map(([name, input]) => [name, input.value]);
+    const values = Object.entries(this.inputs).filter(([name]) => name !== "passage" || this.inputs.comment.value).map(([name, input]) => [name, input.value]);
     return Object.fromEntries(values.filter(([name, value]) => value !== (this.review.words[name] ?? "")));
   }
 
-  /** Shows what this page has just added to the history, such as that somebody looked again. */
-  async refresh() {
+  /**
+   * Shows the newest history; what was written here stays until its writer decides. If somebody else has decided
+   * meanwhile, or `refused` says so, it also shows what they did.
+   */
+  async refresh(refused = "") {
+    const { number: seen } = this.review;
     try {
-      this.show(await ask(this.route), this.inputs ? this.#kept() : {});
+      const review = await ask(this.route);
+      const kept = this.inputs ? this.#kept() : {};
+      const newer = review.history.filter((entry) => entry.number > seen);
+      const isWritten = Object.keys(kept).length > 0;
+      if (!isWritten) delete this.place.dataset.writing;
+      if (!refused && !(isWritten && newer.some((entry) => DECIDES.includes(entry.action)))) return this.show(review, kept);
+      const theirs = h("button", { type: "button", class: "btn slim", onclick: () => this.show(review) }, t("Take theirs"));
+      this.show(review, kept, [fault(refused || t("The check was changed since you opened it.")), h("ol", { class: "newer" }, newer.map((entry) => h("li", {}, entryOf(entry, review)))), h("p", { class: "small" }, t("What you wrote is still below. Decide again, or take theirs.")), theirs]);
     } catch (error) {
       this.problem.replaceChildren(fault(error.message));
     }
   }
 
-  /** Somebody else changed the check meanwhile: shows what they did; what was written here stays until its writer decides. */
-  async #otherFirst(error) {
-    const { number: seen } = this.review;
-    const kept = this.#kept();
-    const review = await ask(this.route);
-    const newer = review.history.filter((entry) => entry.number > seen);
-    const theirs = h("button", { type: "button", class: "btn slim", onclick: () => this.show(review) }, t("Take theirs"));
-    this.show(review, kept, [fault(error.message), h("ol", { class: "newer" }, newer.map((entry) => h("li", {}, entryOf(entry, review.warnings)))), h("p", { class: "small" }, t("What you wrote is still below. Decide again, or take theirs.")), theirs]);
-  }
-
   #history() {
-    const rows = this.review.history.toReversed().map((entry) => h("tr", {}, h("th", { scope: "row", class: "when" }, h("time", { datetime: entry.at }, when(new Date(entry.at)))), h("td", { class: "by", dir: "auto" }, entry.person), h("td", {}, entryOf(entry, this.review.warnings, false))));
+    const rows = this.review.history.toReversed().map((entry) => h("tr", {}, h("th", { scope: "row", class: "when" }, h("time", { datetime: entry.at }, when(new Date(entry.at)))), h("td", { class: "by", dir: "auto" }, entry.person), h("td", {}, entryOf(entry, this.review, false))));
     return h("details", { class: "fold", open: true }, h("summary", {}, h("span", { class: "nb" }, t("History")), h("span", { class: "quiet" }, t("who changed what, newest first"))), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("History") }, h("table", { class: "answers hist" }, h("thead", {}, h("tr", {}, [t("When"), t("Who"), t("What")].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows))));
   }
 }
 
 /** What an entry changed, from what to what. */
-function entryOf(entry, warnings, named = true) {
+function entryOf(entry, { warnings, passages: numbers }, named = true) {
   const read = entry.acknowledged.map((kind) => warnings.find((one) => one.kind === kind)?.lead ?? kind);
   const changed = Object.entries(FIELDS).filter(([name]) => name in entry.changes && name !== "note" && name !== "to_readers");
   const line = ([name, words]) => {
     const [before, after] = entry.changes[name];
     return h("span", { class: "changed", dir: "auto" }, `${words}: `, before && [h("del", {}, before), " "], after ? h("ins", {}, after) : t("none"));
   };
-  const told = [entry.passage && `[${entry.passage}]`, entry.to_readers && `${FIELDS.to_readers}: ${entry.to_readers}`, entry.note && `${FIELDS.note}: ${entry.note}`, "acknowledged" in entry.changes && entry.acknowledged.length > 0 && t("In spite of: {warnings}", { warnings: read.join(" ") })];
+  const number = numbers[entry.passage];
+  const passage = number ? h("a", { class: "cite", href: `#s${number}` }, t("Passage [{number}]", { number })) : t("A passage of another version");
+  const told = [entry.passage && passage, entry.to_readers && `${FIELDS.to_readers}: ${entry.to_readers}`, entry.note && `${FIELDS.note}: ${entry.note}`, "acknowledged" in entry.changes && entry.acknowledged.length > 0 && t("In spite of: {warnings}", { warnings: read.join(" ") })];
   return [h("b", {}, named ? t("{what}: {name}, {time}.", { what: done(entry), name: entry.person, time: when(new Date(entry.at)) }) : done(entry)), changed.map(line), told.filter(Boolean).map((text) => h("span", { class: "changed", dir: "auto" }, text))];
 }
