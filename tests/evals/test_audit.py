@@ -121,11 +121,13 @@ def test_reports_count_by_the_original_and_by_the_audited_labels(logs: Path, tmp
     assert "audited" not in as_document(compare([logs]))["studies"][0]["tables"]
     other = tmp_path / "other"
     other.mkdir()
-    write_log(other, "a", {"1": quoting(R)}, {"1": N}, system="debate", model="openai:m")
-    with pytest.raises(UserError, match="the item '1' of FEVER is about another question or label"):
-        compare([other], audit=file)
-    with pytest.raises(UserError, match="the item '1' of fever is another one than in an earlier log"):
-        read_audited([logs, other])
+    text = {"given": [{"title": "", "text": "The claim is about this text."}]}
+    for label, inputs in ((N, None), (S, text)):
+        write_log(other, "a", {"1": quoting(R)}, {"1": label}, system="debate", model="openai:m", inputs=inputs)
+        with pytest.raises(UserError, match="the item '1' of FEVER is about another question or label"):
+            compare([other], audit=file)
+        with pytest.raises(UserError, match="the item '1' of fever is another one than in an earlier log"):
+            read_audited([logs, other])
 
 
 @pytest.mark.parametrize(
