@@ -20,7 +20,7 @@ from moot.core.files import escape_formula, read_bounded, why_unread, without_es
 from moot.evals._runs.log_files import UNREADABLE, Header, find_logs, read_headers, without_superseded
 from moot.evals._runs.logs import checked_document, damaged_error, samples_in
 from moot.evals._stats.observations import question_digest
-from moot.evals._stats.outcomes import ABSTAINED, outcome_of
+from moot.evals._stats.outcomes import ABSTAINED, INPUTS, outcome_of
 from moot.nodes._texts.labels import fold_label
 from moot.nodes._texts.verdict import WARRANT_WORDS, verdict_citations
 from moot.retrievers._documents.tables import csv_delimiter, csv_rows
@@ -28,7 +28,7 @@ from moot.retrievers._evidence import clean
 
 Agreement = Literal["all", "majority"]
 GENERATED = (
-    *("benchmark", "id", "claim", "labels", "gold", "answer", "agree", "answers", "quotes", "note"),
+    *("benchmark", "id", "claim", "texts", "labels", "gold", "answer", "agree", "answers", "quotes", "note"),
     "digest",
 )
 OWN = ("decision", "label", "who", "why")
@@ -42,6 +42,8 @@ AUDIT_FIELDS = (
 LARGEST = 256 * 2**20
 """Maximum size of a file of decisions, in bytes."""
 CONFLICTING = "the same question also occurs in this benchmark with another label"
+LONGEST_TEXTS = 10_000
+"""Maximum number of characters that a row shows of the texts that came with a claim; a cell of Excel holds 32,767."""
 MOST_QUOTES = 5
 """Maximum number of quotes that a row shows."""
 
@@ -57,6 +59,8 @@ class AuditedItem:
     gold: tuple[str, ...]
     digest: str
     note: str = ""
+    texts: str = ""
+    """The texts that came with the claim, on which its label rests."""
     runs: list[tuple[str, str]] = field(default_factory=list)
     """The name of each run with an outcome, and its answer; `ABSTAINED` for an abstention."""
     quotes: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -143,12 +147,19 @@ def _items_of(header: Header) -> Iterator[AuditedItem]:
                 gold,
                 question_digest(sample),
                 CONFLICTING if str(sample.id) in conflicting else "",
+                _texts_of(sample),
             )
             item.runs.append((name, outcome))
             item.quotes[outcome] = dict.fromkeys(_quotes_of(document))
             yield item
     except (*UNREADABLE, TypeError, AttributeError) as error:
         raise damaged_error(place, error) from error
+
+
+def _texts_of(sample: Any) -> str:
+    given = ((sample.metadata or {}).get(INPUTS) or {}).get("given") or ()
+    texts = "\n\n".join("\n".join(filter(None, (one.get("title"), one["text"]))) for one in given)
+    return texts if len(texts) <= LONGEST_TEXTS else f"{texts[:LONGEST_TEXTS]} ..."
 
 
 def _quotes_of(document: Mapping[str, Any]) -> Iterator[str]:
@@ -173,6 +184,7 @@ def rows_to_decide(items: Sequence[AuditedItem], at_least: int, agreement: Agree
             "benchmark": item.benchmark,
             "id": item.id,
             "claim": item.claim,
+            "texts": item.texts,
             "labels": "|".join(item.labels),
             "gold": "|".join(item.gold),
             "answer": answer,

@@ -10,7 +10,10 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, StrictInt, StrictStr, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,46 @@ def group_name(shared: str) -> str:
 
 ELEMENTS = r"(?:sentence|header_cell|cell|item|table_caption|title|section)(?:_\d+)*"
 """Pattern for the names of the elements of a page in FEVEROUS: ``sentence_0``, ``cell_0_1_1``."""
+
+
+class GoldQuestion(TypedDict):
+    """A question of a fact-checker with its answers."""
+
+    question: StrictStr
+    answers: list[StrictStr]
+
+
+class GoldEvidence(TypedDict, total=False):
+    """The shape of `Item.gold_evidence`; an installed benchmark may add further keys."""
+
+    pages: list[StrictStr]
+    documents: list[StrictStr | StrictInt]
+    urls: list[StrictStr]
+    texts: list[StrictStr]
+    sets: list[
+        Annotated[
+            list[tuple[StrictStr, StrictInt | Annotated[StrictStr, Field(pattern=f"^{ELEMENTS}$")]]],
+            Field(min_length=1),
+        ]
+    ]
+    sentences: list[list[StrictInt]]
+    questions: list[GoldQuestion]
+    wrong_answers: list[StrictStr]
+
+
+_GOLD_EVIDENCE = TypeAdapter(GoldEvidence)
+
+
+def check_gold_evidence(gold_evidence: Mapping[str, Any]) -> None:
+    """InvalidRecord if no score could read an item's gold evidence; found before a debate is paid for."""
+    try:
+        _GOLD_EVIDENCE.validate_python(gold_evidence)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        place = ".".join(map(str, problem["loc"]))
+        raise InvalidRecord(
+            f"the gold evidence does not have the published shape ({place}: {problem['msg']})"
+        ) from error
 
 
 def unique_titles(pairs: Any) -> list[str]:

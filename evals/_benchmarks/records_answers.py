@@ -210,9 +210,13 @@ def ramdocs(record: Record) -> Item:
     """
     gold = accepted_answers(record.fields.get("gold_answers"), "gold_answers")
     with published_shape("documents"):
-        texts = [str(found["text"]).strip() for found in record.fields["documents"]]
+        texts = [to_text(found["text"], "documents") for found in record.fields["documents"]]
+    if not texts:
+        raise SkippedRecord("no documents")
     with published_shape("wrong_answers"):
-        wrong = [to_text(value, "wrong_answers") for value in record.fields.get("wrong_answers") or ()]
+        if not isinstance(found := record.fields["wrong_answers"], list):
+            raise ValueError("not a list")
+        wrong = [to_text(value, "wrong_answers") for value in found]
     return Item(
         gold=gold,
         claim=text_field(record, "question"),

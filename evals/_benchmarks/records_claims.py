@@ -258,8 +258,9 @@ def _listed(answers: Any) -> list[Mapping[str, Any]]:
 
 def _answer_text(found: Mapping[str, Any]) -> str:
     """An answer, with its explanation if it is yes or no, as AVeriTeC's script joins them."""
-    answer, explanation = str(found["answer"]), found.get("boolean_explanation")
-    return f"{answer}. {explanation}" if found.get("answer_type") == "Boolean" and explanation is not None else answer
+    answer: str = found["answer"]
+    explanation = found.get("boolean_explanation")
+    return answer + ". " + explanation if found.get("answer_type") == "Boolean" and explanation is not None else answer
 
 
 def _parse_day(text: str, name: str = "claim_date") -> str | None:

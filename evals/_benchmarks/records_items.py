@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from moot.core.errors import UserError
 from moot.core.words import count_with_noun
-from moot.evals._benchmarks.records import InvalidRecord, Item, Reading, Record, SkippedRecord
+from moot.evals._benchmarks.records import InvalidRecord, Item, Reading, Record, SkippedRecord, check_gold_evidence
 from moot.evals._benchmarks.records_files import invalid
 from moot.nodes._texts.answers import LONGEST_ANSWER, read_answer
 from moot.nodes._texts.task import LONGEST_CLAIM, LONGEST_OPTION, TASKS, check_claim, make_task
@@ -72,6 +72,9 @@ def checked_item(item: Item, task_name: str) -> Item:
         raise SkippedRecord(f"a claim of more than {LONGEST_CLAIM:,} characters, which is too long for moot")
     if any(len(option) > LONGEST_OPTION for option in item.options):
         raise SkippedRecord(f"an option of more than {LONGEST_OPTION:,} characters, which is too long for moot")
+    if not all(text.strip() for _, text in item.given):
+        raise SkippedRecord("an empty text among those that come with the claim or question")
+    check_gold_evidence(item.gold_evidence or {})
     try:
         claim = check_claim(item.claim)
         task = make_task(item.task or task_name, options=item.options or None, labels=item.labels or None, claim=claim)

@@ -22,11 +22,11 @@ from inspect_ai.util import store_from_events
 from moot.core.errors import MootError
 from moot.evals._analyses.ev2r import judge_recall
 from moot.evals._analyses.graders import grade_answer
-from moot.evals._runs.solver import DOCUMENT, INPUTS, parsed_document
+from moot.evals._runs.solver import DOCUMENT, parsed_document
 from moot.evals._stats import averitec, metrics
 from moot.evals._stats.metrics import fever_page, item_score
 from moot.evals._stats.official import cited_answers, last_part, official_score, question_answers
-from moot.evals._stats.outcomes import ABSTAINED, Document, outcome_of
+from moot.evals._stats.outcomes import ABSTAINED, INPUTS, Document, outcome_of
 from moot.evals._stats.rationales import pooled_f1
 from moot.nodes._models.chat_models import open_chat_model
 from moot.nodes._models.speaker import Speaker

@@ -22,7 +22,7 @@ from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from moot.core.errors import UserError
 from moot.evals._runs.inspect_side import add_inspect_settings, messages_of, report_calls
-from moot.evals._stats.outcomes import count_evidence, has_outcome
+from moot.evals._stats.outcomes import INPUTS, count_evidence, has_outcome
 from moot.graphs import DebateSystem, load_graph
 from moot.nodes._models.seeds import derived_seed
 from moot.nodes._records.entries import ORIGIN
@@ -33,9 +33,6 @@ from moot.nodes._runtime.settings import EvidenceSettings, Settings, checked_set
 DOCUMENT = "moot:document"
 """Key of a sample's store for the result document (see `document_in`). The document is stored as JSON in one string,
 because Inspect would walk through an object at every step of a sample."""
-INPUTS = "moot"
-"""Key of a sample's metadata for a debate's input: an object with ``task``, ``labels``, ``given``, ``claim_date``,
-``speaker``, ``appeared_at`` (see `moot.nodes.ClaimInput`) and ``published_before``. No other metadata reaches it."""
 EVIDENCE_COUNT = "found"
 """Key of a sample's metadata for the amount of evidence (`moot.evals._stats.outcomes.EvidenceCount`)."""
 

@@ -33,9 +33,10 @@ from moot.evals._benchmarks.catalogue import (
 from moot.evals._benchmarks.records_items import best_possible_accuracy
 from moot.evals._runs import scorers
 from moot.evals._runs.inspect_side import GRADER, choose_grader
-from moot.evals._runs.solver import INPUTS, debate
+from moot.evals._runs.solver import debate
 from moot.evals._stats.averitec import METEOR_MEASURES, why_no_meteor
 from moot.evals._stats.official import OFFICIAL_MEASURES
+from moot.evals._stats.outcomes import INPUTS
 
 log = logging.getLogger(__name__)
 _tell: ContextVar[Callable[[str], object]] = ContextVar("tell", default=log.warning)

@@ -15,6 +15,7 @@ from moot.evals._benchmarks.catalogue import Benchmark
 from moot.evals._stats.metrics import COMPUTED, item_score
 from moot.evals._stats.outcomes import (
     ABSTAINED,
+    INPUTS,
     UNUSABLE,
     Document,
     EvidenceCount,
@@ -186,8 +187,9 @@ def observe(sample: Any, benchmark: Benchmark, cost_of: CostOf, document: Docume
 
 
 def question_digest(sample: Any) -> str:
-    """A digest of a sample's claim and options."""
-    asked = json.dumps([sample.input, sample.choices], default=str)
+    """A digest of a sample's claim and options, and of all that comes with it: labels, texts, dates and speaker."""
+    inputs = {key: value for key, value in ((sample.metadata or {}).get(INPUTS) or {}).items() if key != "task"}
+    asked = json.dumps([sample.input, sample.choices, *([inputs] if inputs else [])], default=str, sort_keys=True)
     # the letter at the beginning, because spreadsheet programs read some digests as numbers
     return f"q{hashlib.blake2b(asked.encode(), digest_size=8).hexdigest()}"
 

@@ -24,6 +24,9 @@ from moot.retrievers._evidence import GIVEN
 T = TypeVar("T")
 Document = Mapping[str, Any]
 """A result document (`moot.nodes.VerdictOutput`) as plain JSON."""
+INPUTS = "moot"
+"""Key of a sample's metadata for a debate's input: an object with ``task``, ``labels``, ``given``, ``claim_date``,
+``speaker``, ``appeared_at`` (see `moot.nodes.ClaimInput`) and ``published_before``. No other metadata reaches it."""
 
 ABSTAINED = ""
 """The outcome of an item without an answer. It is empty, unlike every label, number and phrase."""

@@ -109,6 +109,7 @@ def write_log(
     failing: Sequence[str] = (),
     again: Documents | None = None,
     items: str = "",
+    inputs: Mapping[str, Any] | None = None,
     judge: str | None = None,
     of_key: str | None = None,
     ending: str = "eval",
@@ -131,6 +132,7 @@ def write_log(
         failing: ids of samples that failed although their debate was done.
         again: the documents of a second epoch; None for one epoch.
         items: the digest of the items; empty for none.
+        inputs: what comes with each claim, as in a sample's metadata.
         judge: the model that judged free-text answers.
         of_key: for a control, the key of the debate's log; it becomes the argument ``of`` of the solver. None: the log
             has no solver.
@@ -143,7 +145,12 @@ def write_log(
             epoch=epoch,
             input=f"claim {id}",
             target=one if isinstance(one := gold[id], str) else list(one),
-            metadata={"task": "fever", "stratum": (strata or {}).get(id, ""), "group": (groups or {}).get(id)},
+            metadata={
+                "task": "fever",
+                "stratum": (strata or {}).get(id, ""),
+                "group": (groups or {}).get(id),
+                "moot": inputs,
+            },
             store={} if document is None else {"moot:document": json.dumps(document)},
             scores={key: Score(value=value) for key, value in (scores or {}).get(id, {}).items()},
             error=None if document and document["status"] == "done" and id not in failing else failure(document),

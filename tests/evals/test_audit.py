@@ -89,6 +89,18 @@ def test_items_on_which_all_runs_are_against_the_label_are_listed_with_their_quo
     assert moot("eval", "audit", logs, "--agree", "some").returncode == 2
 
 
+def test_a_row_has_the_texts_that_its_label_rests_on(tmp_path: Path) -> None:
+    given = [{"title": "Harbour news", "text": "=The quay is old."}, {"title": "", "text": "x" * 20_000}]
+    write_log(tmp_path, "a", {"1": quoting(R)}, {"1": S}, system="debate", inputs={"given": given})
+    done = moot("eval", "audit", tmp_path, "--out", tmp_path / "audit.csv", "--at-least", 1)
+    assert done.returncode == 0, done.stderr
+    (row,) = rows_of(tmp_path / "audit.csv")
+    assert row["texts"].startswith("Harbour news\n=The quay is old.\n\nxxx")
+    assert (len(row["texts"]), row["texts"][-4:]) == (10_004, " ...")
+    decide(tmp_path / "audit.csv", {"1": ("keep", "", "Ada", "so")})
+    assert "audited" in as_document(compare([tmp_path], audit=tmp_path / "audit.csv"))["studies"][0]["tables"]
+
+
 def test_a_second_run_keeps_what_a_person_wrote_word_for_word(logs: Path, tmp_path: Path) -> None:
     file = tmp_path / "audit.csv"
     moot("eval", "audit", logs, "--out", file)
@@ -121,11 +133,13 @@ def test_reports_count_by_the_original_and_by_the_audited_labels(logs: Path, tmp
     assert "audited" not in as_document(compare([logs]))["studies"][0]["tables"]
     other = tmp_path / "other"
     other.mkdir()
-    write_log(other, "a", {"1": quoting(R)}, {"1": N}, system="debate", model="openai:m")
-    with pytest.raises(UserError, match="the item '1' of FEVER is about another question or label"):
-        compare([other], audit=file)
-    with pytest.raises(UserError, match="the item '1' of fever is another one than in an earlier log"):
-        read_audited([logs, other])
+    text = {"given": [{"title": "", "text": "The claim is about this text."}]}
+    for label, inputs in ((N, None), (S, text)):
+        write_log(other, "a", {"1": quoting(R)}, {"1": label}, system="debate", model="openai:m", inputs=inputs)
+        with pytest.raises(UserError, match="the item '1' of FEVER is about another question or label"):
+            compare([other], audit=file)
+        with pytest.raises(UserError, match="the item '1' of fever is another one than in an earlier log"):
+            read_audited([logs, other])
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,10 @@ def test_notes_count_the_records_that_are_left_out(tmp_path: Path) -> None:
             "more than one label",
         ),
         ("mmlu_med", {"question": "?", "choices": ["x", "y"], "answer": 0, "subject": "law"}, "a subject other"),
+        *(
+            ("ramdocs", {"question": "?", "gold_answers": ["y"], "wrong_answers": [], "documents": documents}, reason)
+            for documents, reason in (([], "no documents"), ([{"text": ""}], "an empty text among those that come"))
+        ),
     ],
 )
 def test_unusable_records_are_left_out_with_a_reason(
@@ -181,6 +185,24 @@ def test_unusable_records_are_left_out_with_a_reason(
     message = error_of(name, write_lines(tmp_path / "one.jsonl", [record]))
     assert "1 of 1 records left out: " in message
     assert reason in message
+
+
+@pytest.mark.parametrize(
+    ("name", "record", "place"),
+    [
+        ("scifact", {"evidence": {"11": [{"sentences": [], "label": "SUPPORT"}]}}, "sets.0"),
+        ("check_covid", {"label": "SUPPORT", "cord_id": "a", "evidence_set": [{"sent_index": []}]}, "sets.0.0.1"),
+        ("fever", {"label": "SUPPORTS", "evidence": [[[1, 2, "Page", "3"]]]}, "sets.0.0.1"),
+        ("hover", {"label": "SUPPORTED", "supporting_facts": [["Page", 0], [None, 1]]}, "pages.1"),
+        ("averitec", {"label": "Refuted", "questions": [{"question": None, "answers": []}]}, "questions.0.question"),
+    ],
+)
+def test_gold_evidence_that_no_score_could_read_is_refused_before_a_run(
+    tmp_path: Path, name: str, record: dict[str, Any], place: str
+) -> None:
+    message = error_of(name, write_lines(tmp_path / "one.jsonl", [{"claim": "A claim.", **record}]))
+    assert "one.jsonl, line 1: the gold evidence does not have the published shape" in message
+    assert f"({place}" in message
 
 
 def test_a_claim_with_different_right_answers_is_reported(tmp_path: Path) -> None:

@@ -376,6 +376,14 @@ def test_options_and_right_answers_are_read_from_several_formats(
         ("veritas", {"text": "x", "integrity": {"score": "high"}}, "integrity does not have the published shape"),
         ("veritas", {"text": "x", "integrity": {"score": 7}}, "not between -1 and 1"),
         ("ramdocs", {"question": "x", "gold_answers": ["y"], "documents": ["z"]}, "documents does not have the"),
+        *(
+            ("ramdocs", {"question": "x", "gold_answers": ["y"], "documents": [{"text": "z"}], **more}, problem)
+            for more, problem in (
+                ({"documents": [{"text": None}]}, "the field documents is neither a text nor a number"),
+                ({"wrong_answers": "NaN"}, "wrong_answers does not have the published shape"),
+                ({}, "wrong_answers does not have the published shape"),  # or no answer would be wrong
+            )
+        ),
         ("squad", {"question": "x"}, "answers does not have the published shape"),
         ("longbench", {"input": "x", "answers": ["y"], "dataset": "qasper"}, "the field context is missing"),
     ],
