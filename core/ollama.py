@@ -13,8 +13,8 @@ from moot.core.lazy import imported
 
 
 def root_of(endpoint: Endpoint) -> str:
-    """The address of the own API: ``OLLAMA_BASE_URL``, which may be that of the compatible API, without /v1."""
-    return endpoint.display_url.rstrip("/").removesuffix("/v1")
+    """The address of the own API: ``OLLAMA_BASE_URL``, without the /v1 of the compatible API and without /api."""
+    return endpoint.display_url.rstrip("/").removesuffix("/v1").removesuffix("/api")
 
 
 async def client_options(endpoint: Endpoint) -> dict[str, Any]:

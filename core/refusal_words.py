@@ -22,6 +22,8 @@ Meaning = Literal[
     "quota",  # the account's money or quota is used up
     "unsupported",  # no endpoint of the model takes the request
     "unknown_model",
+    "no_chat",  # the model is of another kind, such as an encoder
+    "no_memory",  # the server cannot load the model
     "sampled",  # the model wrote invalid JSON, or an invalid call of a tool
     "key",  # it is wrong
     "schema",  # that of the reply is not accepted

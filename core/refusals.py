@@ -44,8 +44,11 @@ def explain(error: BaseException, endpoint: Endpoint, model: str) -> MootError:
         return explain_error(error.body, {}, endpoint, model, begun=True)  # an event in a stream
     if type(error) is ValueError and error.args and isinstance(error.args[0], dict):
         return explain_error(error.args[0], {}, endpoint, model)  # ChatOpenAI: the error in a reply with status 200
-    if type(error).__module__.startswith("ollama.") and getattr(error, "status_code", None) == -1:
-        return explain_error({"message": str(error).partition(" (status")[0]}, {}, endpoint, model, begun=True)
+    if type(error).__module__.startswith("ollama.") and isinstance(status := getattr(error, "status_code", None), int):
+        words = {"message": str(error).rpartition(" (status")[0]}
+        if status == -1:
+            return explain_error(words, {}, endpoint, model, begun=True)
+        return explain_status(status, {}, words, endpoint, model)
     causes = causes_of(error)
     if reported := next((cause for cause in causes if isinstance(cause, ErrorInReply)), None):
         return explain_error(reported.body, {}, endpoint, model)
@@ -252,6 +255,10 @@ def explain_words(status: int, body: Any, endpoint: Endpoint, model: str) -> Moo
         return wrong_key(status, body, endpoint, model)
     if meaning == "unknown_model" and status in (200, 400, 403, 404, 422):
         return unknown_model(status, body, endpoint, model)
+    if meaning == "no_chat":
+        return not_accepted(status, body, endpoint, model, "Choose a model that is made for chats.")
+    if meaning == "no_memory":
+        return not_accepted(status, body, endpoint, model, "Choose a smaller model, or lower `context_tokens`.")
     if meaning == "unsupported":
         return not_accepted(status, body, endpoint, model, MAY_NOT_SUPPORT)
     if status not in (200, 400, 422):

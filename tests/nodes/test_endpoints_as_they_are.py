@@ -131,6 +131,8 @@ def test_other_limits_are_not_taken_for_a_prompt_that_is_too_long(text: str) -> 
         ({"choices": [{"finish_reason": "content_filter"}]}, "refused", "content_filter"),
         (refusal("max_tokens (32000) cannot exceed 8192."), "bad_request", "Lower `max_tokens`"),
         (refusal("`max_completion_tokens` is not valid: above maximum value"), "bad_request", "Lower `max_tokens`"),
+        (refusal('"nomic" does not support generate'), "bad_request", "made for chats"),
+        (refusal("model requires more system memory than is available", 500), "bad_request", "a smaller model"),
         (refusal("The input text may contain sensitive information."), "refused", "sensitive"),
         ({"error": "model runner has stopped"}, "bad_response", "instead of a reply: model runner has stopped"),
         ({"error_code": 17, "error_msg": "daily limit reached"}, "bad_response", "daily limit reached"),

@@ -33,7 +33,7 @@ async def debate(monkeypatch: pytest.MonkeyPatch, url: str, given: Any = None, *
     return document
 
 
-@pytest.mark.parametrize("path", ["", "/v1", "/"])
+@pytest.mark.parametrize("path", ["", "/v1", "/", "/api"])
 async def test_debate_gets_schemas_and_counts(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     async with running_ollama() as server:
         document = await debate(monkeypatch, server.url + path, max_tokens=300, seed=3, temperature=0.5)
@@ -135,7 +135,7 @@ def test_a_host_of_ollama_becomes_an_address(host: str, address: str) -> None:
 async def test_errors_name_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_ollama(models=("llama3.2:latest",)) as server:
         document = await debate(monkeypatch, server.url)
-        assert "ollama pull qwen3:8b" in document["error"]["detail"]
+        assert "(HTTP 404: model 'qwen3:8b' not found). Fetch it: ollama pull qwen3:8b" in document["error"]["detail"]
         document = await debate(monkeypatch, server.url, model="ollama:llama3.2")
         assert document["status"] == "done", document["error"]
     document = await debate(monkeypatch, server.url, model="ollama:llama3.2:1b")
