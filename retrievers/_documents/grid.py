@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 
 from moot.retrievers._documents.layout import raised
 
-INLINE_NAMES = (
-    "a abbr acronym b bdi bdo big cite code data dfn em font hi i ins kbd label mark nobr q rb ref ruby samp small"
-)
+INLINE_NAMES = "a abbr acronym b bdi bdo big cite code data dfn em font hi i ins kbd label mark nobr q ruby samp small"
 INLINE = frozenset((*INLINE_NAMES.split(), "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"))
 """Elements within words and lines. The text of all others is apart from the text around them."""
 WIDEST = 1000
