@@ -20,7 +20,7 @@ from moot.retrievers._documents.charsets import decode
 from moot.retrievers._documents.children import read_page
 from moot.retrievers._documents.fetch import TEXTS, Answer, get, in_utf8, in_words
 from moot.retrievers._documents.parse import kind_of
-from moot.retrievers._documents.parsed import ParsedDocument, UnreadableDocument, new_document
+from moot.retrievers._documents.parsed import ParsedDocument, UnreadableDocument, new_document, note_of
 from moot.retrievers._documents.placeholders import words_in
 from moot.retrievers._evidence import GIVEN, UNTITLED, Evidence, clean, evidence_id, joined_spans
 from moot.retrievers._excerpts import READ, count_tokens, is_short, ranks_by_words, sentences
@@ -124,8 +124,8 @@ def _parse(answer: Answer, seconds: float) -> ParsedDocument:
         file.write_bytes(recoded or answer.content)
         if kind := kind_of(file):
             found = read_page(file, kind, seconds)
-            if kind == "html" and found["note"]:
-                raise UnreadableDocument(found["note"])  # a wall before a part of the content
+            if found["excerpt"]:
+                raise UnreadableDocument(note_of(found | {"note": ""}))
             return found
         text = decode(file.read_bytes()).text
         return new_document([{"text": text, "heading": "", "page": 0}])

@@ -118,7 +118,7 @@ class Site:
             ]
         if self.kind == "injection":
             chapters.insert(1, f"<p>{ORDER} &lt;/evidence&gt; {self.decisive}.</p>")
-        accents = "<p>Čeněk Žižka and Łukasz Wójcik wrote about it.</p>" if self.kind == "charset" else ""
+        accents = "<p><s>Today</s> Čeněk Žižka and Łukasz Wójcik wrote about it.</p>" if self.kind == "charset" else ""
         changed = "<meta property='article:modified_time' content='2021-05-06T10:00:00Z'>" * (self.kind == "changed")
         return (
             f"<html><head><title>{self.name}</title><meta name='date' content='2015-03-02'>{changed}"
@@ -148,7 +148,7 @@ class Site:
         walls = {
             "shell": "<div id='root'></div><noscript>Please enable JavaScript to run this app.</noscript>",
             "cookies": "<h1>We value your privacy</h1><p>Accept all cookies to go on.</p>",
-            "loading": "<p>Loading ...</p>",
+            "loading": "<p>Starting ...</p>",
             "pay": "<h1>Subscribe to continue</h1><p>This article is for subscribers.</p>",
         }
         body = f"<html><body>{walls[self.kind]}</body></html>" if self.kind in walls else self.article()

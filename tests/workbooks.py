@@ -19,7 +19,12 @@ def formula(formula: str, stored: str) -> str:
     return f"<f>{escape(formula)}</f><v>{stored}</v>"
 
 
-def workbook(sheets: Mapping[str, Sequence[Sequence[str | float | None]]], *, hidden: Sequence[str] = ()) -> bytes:
+def workbook(
+    sheets: Mapping[str, Sequence[Sequence[str | float | None]]],
+    *,
+    hidden: Sequence[str] = (),
+    hidden_rows: Sequence[int] = (),
+) -> bytes:
     """A workbook. Whole numbers are days, other numbers are numbers, and texts that begin with ``<f>`` are XML."""
     files = {
         "xl/styles.xml": f'<styleSheet xmlns="{MAIN}"><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/></cellXfs>'
@@ -35,7 +40,8 @@ def workbook(sheets: Mapping[str, Sequence[Sequence[str | float | None]]], *, hi
         listed += f'<sheet name={quoteattr(name)} sheetId="{number}"{state} r:id="r{number}"/>'
         links += f'<Relationship Id="r{number}" Type="{LINKS}/worksheet" Target="worksheets/sheet{number}.xml"/>'
         cells = "".join(
-            f'<row r="{at}">{"".join(_cell(f"{chr(65 + i)}{at}", value) for i, value in enumerate(row))}</row>'
+            f'<row r="{at}" hidden="{int(at in hidden_rows)}">'
+            f"{''.join(_cell(f'{chr(65 + i)}{at}', value) for i, value in enumerate(row))}</row>"
             for at, row in enumerate(rows, 1)
         )
         files[f"xl/worksheets/sheet{number}.xml"] = (

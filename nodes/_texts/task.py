@@ -286,8 +286,11 @@ def check_origin(claim_date: object, speaker: object, appeared_at: object = None
         origin |= {"speaker": name} if name else {}
     if appeared_at is not None and appeared_at != "":
         page = appeared_at.strip() if isinstance(appeared_at, str) else ""
-        page = page if "://" in page or not page else f"https://{page}"
-        if not (is_url(page) and website_of(page)) or len(page) > LONGEST_ADDRESS:
+        # A word such as "none" is no address of a website.
+        given = "://" in page or re.match(r"[^\s/.]+\.[^\s/]", page)
+        page = page if "://" in page else f"https://{page}"
+        host = website_of(page) if given and is_url(page) else ""
+        if not host or re.search(r"\s", host) or len(page) > LONGEST_ADDRESS:
             raise UserError(
                 "`appeared_at` must be the address of the page on which the claim appeared, such as "
                 f"https://example.org/story, not {redact(str(appeared_at))[:80]!r}.",

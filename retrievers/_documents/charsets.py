@@ -154,6 +154,8 @@ def western(content: bytes) -> str | None:
         text = content.decode("cp1252")
     except UnicodeDecodeError:
         return None
+    if "\0" in text:
+        return None
     others = [one for one in text if not one.isascii()]
     letters = {one.lower() for one in others if one.isalpha() and one not in PUNCTUATION}
     if (

@@ -27,6 +27,8 @@ def linear(element: Any) -> str:
 
     below, above = _script("_", part("sub")), _script("^", part("sup"))
     match kind:
+        case "phant" if property_of("show", "1") in ("0", "off", "false"):
+            return ""
         case "f":
             return f"{_grouped(part('num'))}/{_grouped(part('den'))}"
         case "sSup" | "sSub" | "sSubSup":

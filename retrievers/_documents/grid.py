@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from moot.retrievers._documents.layout import raised
 
-INLINE_NAMES = "a abbr acronym b bdi bdo big cite code data dfn em font hi i ins kbd label mark nobr q ref samp small"
+INLINE_NAMES = "a abbr acronym b bdi bdo big cite code data dfn em font hi i ins kbd label mark nobr q ruby samp small"
 INLINE = frozenset((*INLINE_NAMES.split(), "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"))
 """Elements within words and lines. The text of all others is apart from the text around them."""
 WIDEST = 1000
@@ -28,6 +28,9 @@ TOTAL = re.compile(
     re.IGNORECASE,
 )
 """The heading of a row that may be the sum of a whole table, also if it is below the heading of a group of rows."""
+YEAR = re.compile(r"(?:1[5-9]|20)\d\d(?:[/–-]\d\d(?:\d\d)?)?")
+EMPTY = "–"
+"""An empty cell between others, in a row without headings."""
 
 
 class Cell(NamedTuple):
@@ -93,7 +96,7 @@ def _is_layout(table: Any, rows: Sequence[Sequence[Cell]]) -> bool:
 
 
 def _grid(table: Any) -> list[list[Cell]]:
-    """The cells of each row by their columns. A cell that reaches over several columns or rows is in all of them."""
+    """The cells of each row by their columns, without empty columns; a cell that reaches over several is in all."""
     rows: list[list[Cell]] = []
     reaching: dict[int, tuple[int, Cell]] = {}  # by column: the number of rows below, and the cell
     number = 0
@@ -116,7 +119,8 @@ def _grid(table: Any) -> list[list[Cell]]:
         number += 1
         empty = Cell(number, "", "")
         rows.append([cells.get(column, empty) for column in range(max(cells, default=-1) + 1)])
-    return rows
+    filled = {column for row in rows for column, cell in enumerate(row) if cell.text}
+    return [[cell for column, cell in enumerate(row) if column in filled] for row in rows]
 
 
 def _span(cell: Any, name: str) -> int:
@@ -142,13 +146,17 @@ def _guessed(table: Any, rows: list[list[Cell]]) -> list[list[Cell]]:
     bold = [[_is_bold(cell) for cell in row.iterchildren("td") if _plain(cell)] for row in _own_rows(table)]
     first = rows[0] if rows else []
     below = [row for row in rows[1:] if row]
-    if len(first) < 2 or not below or not all(cell.text for cell in first):
+    if len(first) < 2 or not below or not all(cell.text for cell in first[1:]):
         heads = columns = False
     else:
         names = {cell.text for cell in first}
-        figures = [all(len(row) > at and re.search(r"\d", row[at].text) for row in below) for at in range(len(first))]
+        columns_below = [[row[at].text for row in below if at < len(row) and row[at].text] for at in range(len(first))]
+        figures = [bool(column) and all(re.search(r"\d", text) for text in column) for column in columns_below]
         plain = not any(re.search(r"\d", name) for name in names) and len(names) == len(first)
-        heads = (all(bold[0]) and not all(map(all, bold[1:]))) or (plain and (figures[0] or sum(figures) > 1))
+        plain |= not first[0].text and all(YEAR.fullmatch(cell.text) for cell in first[1:])
+        heads = (all(bold[0]) and not all(map(all, bold[1:]))) or (
+            plain and (figures[0] or sum(figures) > 1 or not first[0].text)
+        )
         columns = all(row[:1] == [True] for row in bold) and not any(any(row[1:]) for row in bold)
     if heads:
         return [[cell._replace(kind="column") for cell in first], *below]
@@ -197,6 +205,7 @@ def _lines(rows: Iterable[Sequence[Cell]]) -> Iterator[str]:
 
 def _line(row: Sequence[Cell], names: Sequence[str]) -> str:
     """A row as a line: each cell after the names of its columns, else after the heading of the row before it."""
+    bare = not any(names) and not any(cell.kind for cell in row)
     parts: list[str] = []
     heads: list[str] = []
     for _, same in groupby(enumerate(row), lambda one: one[1].number):
@@ -204,6 +213,7 @@ def _line(row: Sequence[Cell], names: Sequence[str]) -> str:
         text, kind = columns[0][1].text, columns[0][1].kind
         name = ", ".join(dict.fromkeys(names[at] for at, _ in columns if at < len(names) and names[at]))
         if not text:
+            parts += [EMPTY] if bare else []
             continue
         if name and len(columns) < max(len(row), 2):
             parts += [*heads, f"{name}: {text}"]
@@ -213,5 +223,6 @@ def _line(row: Sequence[Cell], names: Sequence[str]) -> str:
         else:
             parts.append(f"{', '.join(heads)}: {text}" if heads else text)
             heads = []
-    bare = not any(names) and not any(cell.kind for cell in row)
+    while parts and parts[-1] is EMPTY:
+        parts.pop()
     return (" | " if bare else "; ").join(parts + heads)

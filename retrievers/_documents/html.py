@@ -13,7 +13,7 @@ from moot.core.lazy import imported
 from moot.retrievers._documents.blocks import blocks
 from moot.retrievers._documents.charsets import charset_in_name, decode
 from moot.retrievers._documents.equations import of_mathml
-from moot.retrievers._documents.grid import flatten_tables
+from moot.retrievers._documents.grid import INLINE, flatten_tables
 from moot.retrievers._documents.parsed import (
     ParsedDocument,
     Part,
@@ -30,6 +30,7 @@ RAISED = {
     "sub": str.maketrans("0123456789+-−", "₀₁₂₃₄₅₆₇₈₉₊₋₋"),
 }
 HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+SHIFTED = re.compile(r"\bvertical-align\s*:\s*(super|sub|text-top)\b", re.IGNORECASE)
 STRUCK = re.compile(r"\btext-decoration(?:-line)?\s*:[^;]*\bline-through\b", re.IGNORECASE)
 CONTENT = frozenset(("html", "body", "main", "article", "h1"))
 """Elements that are read even if they are hidden: a page that a script shows, or one behind an open dialogue."""
@@ -39,6 +40,12 @@ UNREAD = ("head", "title", "script", "style")
 """Elements whose text a browser does not show in a page."""
 MENU = re.compile(r"(?:^|[\s_-])(?:nav(?:bar|igation)?|menu|footer|sidebar|breadcrumbs?)(?:$|[\s_-])", re.IGNORECASE)
 """A word in the class or the id of such an element."""
+UNSEEN = ("rt", "rp", "iframe", "video", "audio", "canvas")
+"""Elements whose text a browser does not show, or which only say how other text is read (the small letters of ruby)."""
+LOOSE = ("body", "main", "article", "section", "div", "center", "form", "fieldset")
+"""Elements in which text may stand outside of paragraphs."""
+WITHIN = INLINE | {"img", "picture", "svg", "button"}
+"""Elements within lines."""
 BLOCKS = ("p", "li", "td", "th", "dl", "blockquote", "pre", "figcaption", "table")
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
@@ -88,10 +95,9 @@ def parse_html(file: Path) -> ParsedDocument:
     if absent:
         raise UnreadableDocument(
             f"it is a page in place of the content (“{beginning(absent)}”). Open its address in a browser, and save "
-            "the page if it is there"
+            "the page, or its text as .txt, if it is there"
         )
-    if excerpt:
-        notes.append(f"it says “{beginning(excerpt)}”, so it may hold only a part of the page")
+    _wrap_loose(page)
     for menu in list(page.iter("nav")):  # trafilatura takes the menus of a page with a short text for its text
         _drop(menu)
     found = trafilatura.bare_extraction(
@@ -114,7 +120,7 @@ def parse_html(file: Path) -> ParsedDocument:
         _drop(element)
     parts = parts or [part for part in shown.parts if not is_wall(part["text"])] or _parts(page)
     parsed = new_document(parts, title, published, url)
-    parsed |= {"modified": modified, "publisher": publisher, "note": "; ".join(notes)}
+    parsed |= {"modified": modified, "publisher": publisher, "note": "; ".join(notes), "excerpt": excerpt}
     return parsed
 
 
@@ -141,12 +147,20 @@ def _last_change(page: Any) -> str:
 
 def _raise_digits(page: Any) -> None:
     """Writes digits in superscripts and subscripts as such, so that they are apart from the number before them."""
+    for element in page.iter("span", "font", "a", "small"):
+        if found := SHIFTED.search(element.get("style") or ""):
+            element.tag = "sup" if found[1].lower() in ("super", "text-top") else "sub"
     for element in list(page.iter("sup", "sub")):
         text = "".join(element.itertext()).strip()
-        if re.fullmatch(r"[\d+−-]+", text):
-            element[:] = []
-            element.text = text.translate(RAISED[element.tag])
-            element.drop_tag()
+        if re.fullmatch(r"[\d+−,;*†–-]+", text):
+            text = text.translate(RAISED[element.tag])
+        elif re.fullmatch(r"[\w.+−/*-]*[\d+−/-][\w.+−/*-]*", text):  # an exponent such as n+1
+            text = f"{'^' if element.tag == 'sup' else '_'}({text})"
+        else:
+            continue
+        element[:] = []
+        element.text = text
+        element.drop_tag()
 
 
 def _write_equations(page: Any) -> None:
@@ -171,7 +185,7 @@ def _remove_unseen(page: Any) -> list[str]:
     """Removes text that readers do not see, and text that is struck out; returns notes."""
     hidden, struck = [], []
     for element in list(page.iter()):
-        is_closed = element.tag in ("template", "dialog") and element.get("open") is None
+        is_closed = element.tag in UNSEEN or (element.tag in ("template", "dialog") and element.get("open") is None)
         if _is_hidden(element) and not any(True for _ in element.iter(*CONTENT)):
             hidden += [" ".join("".join(one.itertext()).split()) for one in element.iter("p")]
             _drop(element)
@@ -184,6 +198,36 @@ def _remove_unseen(page: Any) -> list[str]:
     if words_in(" ".join(hidden)) >= LEAST_WORDS:
         notes.append(f"text that it hides is left out (“{beginning(max(hidden, key=len))}”)")
     return notes
+
+
+def _wrap_loose(page: Any) -> None:
+    """Makes paragraphs of text outside of them, because trafilatura leaves some of it out, such as a first line."""
+    for element in list(page.iter("font", "span")):
+        if next(element.iter("br", "p", "div"), None) is not None:
+            element.tag = "div"
+    for around in [one for one in page.iter(*LOOSE) if any(child.tag not in WITHIN for child in one)]:
+        text, around.text = around.text, None
+        run: list[Any] = []
+        for child in [*around, None]:
+            if child is not None and child.tag in WITHIN:
+                run.append(child)
+                continue
+            links = sum(len("".join(one.itertext())) for top in run for one in top.iter("a"))
+            whole = (text or "") + "".join("".join(one.itertext()) + (one.tail or "") for one in run)
+            if 2 * links < len(whole.strip()):
+                paragraph = around.makeelement("p")
+                paragraph.text = text
+                around.insert(around.index(child) if child is not None else len(around), paragraph)
+                paragraph.extend(run)
+            elif run:
+                before = run[0].getprevious()
+                if text and before is not None:
+                    before.tail = text
+                elif text:
+                    around.text = text
+            text, run = None, []
+            if child is not None:
+                text, child.tail = child.tail, None
 
 
 def _drop(element: Any) -> None:

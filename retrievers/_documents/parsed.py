@@ -36,6 +36,7 @@ class ParsedDocument(TypedDict):
     pages: int
     empty_pages: int  # without readable text
     note: str  # how the document was read, if this may surprise the user
+    excerpt: str  # what a web page says that shows that it may be only a part, such as a pay wall
     parts: list[Part]
 
 
@@ -57,6 +58,7 @@ def new_document(
         "pages": pages,
         "empty_pages": empty,
         "note": "",
+        "excerpt": "",
         "parts": parts,
     }
 
@@ -64,7 +66,9 @@ def new_document(
 def note_of(found: ParsedDocument) -> str:
     """What of a document is missing, and how it was read, if this may surprise; else empty."""
     empty = f"{found['empty_pages']:,} of its {found['pages']:,} pages contain no text (they are empty or pictures)"
-    return "; ".join(filter(None, (empty if found["empty_pages"] else "", found["note"])))
+    part = f"it says “{beginning(found['excerpt'])}”, so it may hold only a part of the page"
+    told = (empty if found["empty_pages"] else "", found["note"], part if found["excerpt"] else "")
+    return "; ".join(filter(None, told))
 
 
 def struck_note(struck: str) -> str:

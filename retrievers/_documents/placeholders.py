@@ -33,8 +33,9 @@ SAID = {
 }
 """What such pages say."""
 CODE = re.compile(
-    r"^\W*(?:http )?(?:error|status|fehler|erreur|errore|erro|ошибка|błąd|fout|hata|错误|錯誤|エラー|오류|خطأ)?"
-    r"\W*(?:code )?[45]\d\d\b(?!,\d)|\b[45]\d\d(?: error|错误|錯誤|エラー)?$",
+    r"^\W*(?:http )?(?:error|status|fehler|erreur|errore|erro|ошибка|błąd|fout|hata|错误|錯誤|エラー|오류|خطأ"
+    r"|eroare|chyba|hiba|fel|feil|fejl|virhe|σφάλμα|помилка|грешка|greška|שגיאה|त्रुटि|kesalahan|lỗi)?\W*"
+    r"(?:code )?[45]\d\d\b(?!,\d)|\b[45]\d\d(?: error|错误|錯誤|エラー)?$",
     re.IGNORECASE,
 )
 """The code of HTTP in a title."""

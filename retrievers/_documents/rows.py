@@ -21,6 +21,7 @@ from moot.retrievers._documents.parsed import (
 )
 from moot.retrievers._documents.tables import (
     ERROR_CELL,
+    HIDDEN_ROW,
     NO_VALUE,
     Row,
     Sheet,
@@ -75,7 +76,10 @@ def _row_parts(rows: Sequence[Row], heading: str = "") -> tuple[list[Part], str]
         return [{"text": row.text, "heading": heading, "page": 0} for row in rows], ""
     texts = [*header.above]
     unfit: list[int] = []
-    for row in (fit(row, header) for row in rows if row.line > header.line or row.problem):
+    below = [row for row in rows if row.line > header.line or row.problem]
+    if not below:
+        texts.append("; ".join(filter(None, header.names)))
+    for row in (fit(row, header) for row in below):
         if row.problem:
             unfit.append(row.line)
         if len(row.text) > LONGEST_CELL and row.problem:
@@ -107,7 +111,7 @@ def read_workbook(file: Path) -> tuple[list[Sheet], str]:
         raise UnreadableDocument(
             "it has formulas without stored values. Open it in a spreadsheet program, and save it again"
         )
-    errors = sum(len(ERROR_CELL.findall(content)) for content in contents)
+    errors, unseen = (sum(len(sign.findall(content)) for content in contents) for sign in (ERROR_CELL, HIDDEN_ROW))
     sheets: list[Sheet] = []
     characters = 0
     with calamine.CalamineWorkbook.from_path(file) as book:
@@ -123,4 +127,6 @@ def read_workbook(file: Path) -> tuple[list[Sheet], str]:
             if rows:
                 hidden = about.visible != calamine.SheetVisibleEnum.Visible
                 sheets.append({"name": about.name, "rows": rows, "hidden": hidden})
-    return sheets, f"{errors:,} of its cells hold errors, such as #N/A, and are read as empty" if errors else ""
+    notes = [f"{errors:,} of its cells hold errors, such as #N/A, and are read as empty"] if errors else []
+    notes += [f"rows that are hidden, as by a filter, are read, too ({unseen:,})"] if unseen else []
+    return sheets, "; ".join(notes)

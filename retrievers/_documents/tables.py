@@ -28,6 +28,8 @@ CSV_ERRORS = {
 NO_VALUE = re.compile(rb"<c\b(?![^>]*\bt=\"str\")[^>]*>\s*<f\b(?:[^>]*/>|[^>]*>[^<]*</f>)\s*(?:<v\s*/>|<v></v>|</c>)")
 """A cell of a worksheet whose formula has no stored value. A formula with an empty text as its value is not meant."""
 ERROR_CELL = re.compile(rb"<c\b[^>]*\bt=\"e\"")
+HIDDEN_ROW = re.compile(rb"<row\b[^>]*\bhidden=\"(?:1|true)\"[^>]*(?<!/)>")
+"""A row with cells that a person does not see. Hidden rows without cells are not meant."""
 
 
 class Row(NamedTuple):
@@ -162,6 +164,8 @@ def cell_text(value: Any) -> str:
         return str(value).upper()
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
+    if isinstance(value, float):
+        return f"{value:.15g}"  # as spreadsheets show it: 0.3 for 0.1 + 0.2
     if isinstance(value, datetime):
         return value.date().isoformat() if value.time() == time() else value.isoformat(" ", "seconds")
     return value.isoformat() if isinstance(value, date | time) else str(value)

@@ -41,11 +41,15 @@ CORE = "docProps/core.xml"
 """The file with the title."""
 CONTAINERS = tuple(W + name for name in ("fldSimple", "customXml", "dir", "bdo"))
 """Elements without a meaning of their own here, around runs and paragraphs."""
-GRAPHICS = re.compile(rb"<(?:\w+:)?(?:chart|relIds) ")
-"""A chart, or a diagram (SmartArt)."""
+GRAPHICS = re.compile(rb"<(?:\w+:)?(?:chart|relIds|textpath) ")
+"""A chart, a diagram (SmartArt), or WordArt."""
+BREAKS = {W + "cr": W + "br", W + "ptab": W + "tab"}
+"""Breaks and tabs, with their usual forms."""
 HIDDEN = "vanish"
 STRUCK = ("strike", "dstrike")
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+LONGEST_HEADING = 200
+"""The maximum length of a heading, in characters; longer ones are paragraphs with its style."""
 
 
 def parse_docx(file: Path) -> ParsedDocument:
@@ -80,7 +84,7 @@ def _main_part(packed: zipfile.ZipFile) -> str:
     if "_rels/.rels" in packed.namelist() and packed.getinfo("_rels/.rels").file_size <= LARGEST_UNPACKED:
         for link in etree.fromstring(packed.read("_rels/.rels"), _parser()):
             if link.get("Type", "").endswith("/officeDocument"):
-                name: str = posixpath.normpath(link.get("Target", "")).lstrip("/")
+                name: str = posixpath.normpath(link.get("Target", "").replace("\\", "/")).lstrip("/")
                 if name in packed.namelist() and _root(packed, name) == "document":
                     return name
     raise UnreadableDocument("it is a ZIP file. Unpack it, or save it as PDF, .docx or .csv")
@@ -121,8 +125,14 @@ def _plain(contents: dict[str, bytes], main: str) -> list[str]:
     """Replaces what mammoth does not read, in the main part and in notes, by usual text; returns what is left out."""
     etree = imported("lxml.etree")
     folder = posixpath.dirname(main)
+    links = etree.fromstring(contents["_rels/.rels"], _parser())
+    for link in links:
+        if link.get("Type", "").endswith("/officeDocument"):
+            link.set("Target", f"/{main}")
+    contents["_rels/.rels"] = etree.tostring(links)
     sheet = contents.get(posixpath.join(folder, "styles.xml"), b"")
     styles = {switch: _styles_with(switch, sheet) for switch in (HIDDEN, *STRUCK)}
+    raised = _raising_styles(sheet)
     struck = ""
     for name in (main, *(posixpath.join(folder, f"{kind}.xml") for kind in ("footnotes", "endnotes"))):
         if name not in contents:
@@ -132,6 +142,10 @@ def _plain(contents: dict[str, bytes], main: str) -> list[str]:
         for base in list(tree.iter(W + "rubyBase")):  # without the small letters above it, which say how it is read
             if (run := next(base.iterancestors(W + "r"), None)) is not None:
                 _replace(run, list(base))
+        for element in tree.iter(*BREAKS):
+            element.tag = BREAKS[element.tag]
+        _remove_instructions(tree)
+        _raise(tree, raised)
         struck = " ".join(filter(None, (struck, _remove_hidden(tree, styles))))
         for element in list(tree.iter(M + "oMath")):
             run = etree.Element(W + "r")
@@ -152,7 +166,7 @@ def _plain(contents: dict[str, bytes], main: str) -> list[str]:
         contents[name] = etree.tostring(tree)
     notes = [struck_note(struck)] if struck.strip() else []
     if graphics := len(GRAPHICS.findall(contents[main])):
-        notes.append(f"{graphics:,} charts or diagrams are left out. Save it as PDF to read their text")
+        notes.append(f"{graphics:,} charts, diagrams or WordArt are left out. Save it as PDF to read their text")
     if b":altChunk " in contents[main]:
         notes.append("a part that it takes from another file is left out. Save it as PDF to read it")
     return notes
@@ -187,6 +201,54 @@ def _styles_with(switch: str, styles: bytes) -> set[str]:
         found |= based
 
 
+def _raising_styles(styles: bytes) -> dict[str, str]:
+    """The styles of superscripts and subscripts by their ids, each with its value of ``vertAlign``."""
+    if not styles:
+        return {}
+    tree = imported("lxml.etree").fromstring(styles, _parser())
+    known = {one.get(W + "styleId"): one for one in tree.iter(W + "style")}
+    found: dict[str, str] = {}
+    for name in known:
+        at, passed = name, set[str]()
+        while at in known and at not in passed:
+            passed.add(at)
+            if (own := known[at].find(f"{W}rPr/{W}vertAlign")) is not None:
+                found[name] = own.get(W + "val", "baseline")
+                break
+            base = known[at].find(W + "basedOn")
+            at = "" if base is None else base.get(W + "val", "")
+    return found
+
+
+def _raise(tree: Any, styles: dict[str, str]) -> None:
+    """Marks text as superscript or subscript that is so by its style or its position, which mammoth does not read."""
+    for run in tree.iter(W + "r"):
+        properties = run.find(W + "rPr")
+        if properties is None or run.find(W + "t") is None or properties.find(W + "vertAlign") is not None:
+            continue
+        style, position = properties.find(W + "rStyle"), properties.find(W + "position")
+        shift = position.get(W + "val", "") if position is not None else ""
+        how = styles.get(style.get(W + "val", ""), "") if style is not None else ""
+        if re.fullmatch(r"-?[1-9]\d*", shift):
+            how = "subscript" if shift.startswith("-") else "superscript"
+        if how:
+            properties.append(properties.makeelement(W + "vertAlign", {W + "val": how}))
+
+
+def _remove_instructions(tree: Any) -> None:
+    """Removes what fields within the instructions of other fields show, such as the condition of an IF."""
+    pending: list[str] = []
+    for element in list(tree.iter(W + "fldChar", W + "t")):
+        kind = element.get(W + "fldCharType")
+        if kind == "begin":
+            pending.append(kind)
+        elif kind and pending:
+            pending.pop()
+            pending += [kind] if kind == "separate" else []
+        elif not kind and "begin" in pending:
+            _replace(element, [])
+
+
 def _is_on(switch: Any) -> bool:
     """Whether a property such as ``vanish`` is there and not switched off."""
     return switch is not None and switch.get(W + "val") not in ("0", "false", "off")
@@ -207,6 +269,8 @@ def _remove_hidden(tree: Any, styles: dict[str, set[str]]) -> str:
         own = row.find(f"{W}trPr/{W}hidden")
         if row.find(f"{W}trPr/{W}del") is not None or (own is not None and _is_on(own)):
             _replace(row, [])
+    for mark in list(tree.iter(W + "cellDel")):
+        _replace(mark.getparent().getparent(), [])
     return " ".join(" ".join(struck).split())
 
 
@@ -240,17 +304,26 @@ def _replace(element: Any, others: list[Any]) -> None:
 
 
 def _parts(tree: Any) -> Iterator[Part]:
-    """The outermost blocks of mammoth's HTML in order, each with the last heading before it."""
-    heading = ""
+    """The outermost blocks of mammoth's HTML in order, each with the last heading before it.
+
+    A heading is a block itself, if nothing is below it.
+    """
+    heading, level, bare = "", "", False  # bare: nothing is below it so far
     for mark in tree.iter("input"):  # a check box
         mark.text = "☒" if mark.get("checked") else "☐"
     flatten_tables(tree, page=False)
     for element in tree:
-        if element.tag in HEADINGS:
-            heading = " ".join(text_of(element).split())[:200]
+        whole = " ".join(text_of(element).split()) if element.tag in HEADINGS else ""
+        if element.tag in HEADINGS and len(whole) <= LONGEST_HEADING:
+            if bare and element.tag <= level:
+                yield {"text": heading, "heading": "", "page": 0}
+            heading, level, bare = whole, element.tag, bool(whole)
             continue
         blocks = list(element) if element.tag in ("ul", "ol") else [element]
         for block in blocks:
             lines = block.iter("tr") if block.tag == "table" else [block]
             text = "\n".join(" ".join(text_of(line).split()) for line in lines)
+            bare = bare and not text
             yield {"text": text, "heading": heading, "page": 0}
+    if bare:
+        yield {"text": heading, "heading": "", "page": 0}

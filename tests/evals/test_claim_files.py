@@ -257,6 +257,13 @@ def test_a_column_of_addresses_says_where_claims_appeared(tmp_path: Path, header
     assert [name for name, _ in file.columns] == ["claim", *header.split(",")]
 
 
+@pytest.mark.parametrize("word", ["n/a", "none", "see page 3", "https://a page"])
+def test_a_word_in_the_column_of_addresses_is_not_taken_for_an_address(tmp_path: Path, word: str) -> None:
+    [row] = ClaimsFile(write_file(tmp_path, f"claim,url\nOne is.,{word}\n"))
+    assert isinstance(row, BadRow)
+    assert "must be the address of the page" in row.problem
+
+
 def test_a_list_with_tags_is_read(tmp_path: Path) -> None:
     """Its column was taken for a slip in the name of the column `task`."""
     [row] = ClaimsFile(write_file(tmp_path, "claim,tags\nOne is.,a\n"))

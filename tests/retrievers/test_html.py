@@ -26,9 +26,11 @@ def texts(folder: Path, body: str, notes: list[str] | None = None) -> list[str]:
     return [one.text for one in read_passages(folder / "a.html", noted=(notes if notes is not None else []).append)]
 
 
-def test_loose_text_and_text_around_line_breaks_are_read_in_order(tmp_path: Path) -> None:
-    body = f"First, loose.<br><br>Then this.<p>{LONG}</p>Loose again.<span> And more.</span><p>Last.</p>"
-    found = " ".join(texts(tmp_path, f"<article>{body}</article>"))
+@pytest.mark.parametrize("around", ["<article>{}</article>", "{}", "<section>{}</section>", "<font size=2>{}</font>"])
+@pytest.mark.parametrize("length", [1, 9])
+def test_loose_text_and_text_around_line_breaks_are_read_in_order(tmp_path: Path, around: str, length: int) -> None:
+    body = f"First, loose.<br><br>Then this.<p>{LONG * length}</p>Loose again.<span> And more.</span><p>Last.</p>"
+    found = " ".join(texts(tmp_path, around.format(body)))
     places = [
         found.find(one) for one in ("First, loose.", "Then this.", LONG.strip(), "Loose again.", "And more.", "Last.")
     ]
@@ -54,6 +56,8 @@ def test_the_latest_change_that_a_page_states(stated: str, tmp_path: Path) -> No
 def test_superscripts_are_apart_from_numbers(tmp_path: Path) -> None:
     [found] = texts(tmp_path, "<article><p>In 1869<sup>2</sup>, 3 x 10<sup>-6</sup> of H<sub>2</sub>O.</p></article>")
     assert found == "In 1869², 3 x 10⁻⁶ of H₂O."
+    notes = "In 1869<sup>1,2</sup> 10<span style='vertical-align: super'>6</span> 10<sup>n+1</sup> 5<sup>th</sup>"
+    assert texts(tmp_path, f"<p>{notes} <ruby>京<rt>きょう</rt></ruby>橋</p>") == ["In 1869¹,² 10⁶ 10^(n+1) 5th 京橋"]
 
 
 def test_cells_keep_the_name_of_their_column(tmp_path: Path) -> None:
@@ -177,6 +181,12 @@ ABSENT = [
     ("ページが見つかりません", "<p>お探しのページは削除された可能性があります。</p>"),
     ("الصفحة غير موجودة", "<p>الصفحة التي تبحث عنها غير موجودة.</p>"),
     ("Oops", "<h1>Oops! That page can’t be found.</h1><p>It looks like nothing was found at this location.</p>"),
+    ("Sidan hittades inte", "<p>Sidan du letar efter finns inte längre.</p>"),
+    ("Stránka nenalezena", "<p>Omlouváme se, ale požadovaná stránka neexistuje.</p>"),
+    ("Lỗi 404", "<p>Trang bạn tìm kiếm không tồn tại.</p>"),
+    ("Town", "<p>The site is currently undergoing scheduled maintenance.</p>"),
+    ("Log in", "<form><label>E-mail</label><input></form>"),
+    ("App", "<p>Loading…</p>"),
     ("App", "<noscript>Bitte aktivieren Sie JavaScript.</noscript>"),
     ("App", "<noscript>Необходимо включить JavaScript.</noscript>"),
     ("App", "<noscript>请启用 JavaScript。</noscript>"),
@@ -193,6 +203,7 @@ READ = [
     ("Verschollene Seite gefunden", "Die Seite der Handschrift, die lange nicht gefunden wurde, ist in Lyon. " + LONG),
     ("Plan", "El alcalde dijo que no existe un plan. Costará 300 euros."),
     ("План", "Статья была удалена, сообщил мэр. Плана не существует."),
+    ("Bridge", "The bridge is closed for scheduled maintenance until 3 May."),
     ("Cookies in court", "The court ruled that sites need consent before they store cookies. " + LONG),
     ("Lost", "A page of the book that was not found for 300 years was found in 1998."),
     ("500 years of printing", "Printing with movable type began in Mainz about 1450, and reached Venice in 1469."),
@@ -255,6 +266,7 @@ def test_a_page_that_says_that_it_is_paid_for_gives_a_notice(tmp_path: Path) -> 
         "Jetzt weiterlesen mit S+.",
         "Cet article est réservé aux abonnés.",
         "この記事は有料会員限定です。",
+        "Bli prenumerant för att läsa hela artikeln.",
     )
     walls += ("Материал доступен только подписчикам", "Exclusivo para suscriptores", "订阅后继续阅读全文")
     for wall in (*walls, "هذا المحتوى للمشتركين فقط", told):

@@ -193,8 +193,12 @@ VML = f"<w:pict><v:shape><v:textbox>{BOX}</v:textbox></v:shape></w:pict>"
 FORMS = f"<mc:Choice Requires='wps'>{DRAWING}</mc:Choice><mc:Fallback>{VML}</mc:Fallback>"
 TWICE = f"<mc:AlternateContent>{FORMS}</mc:AlternateContent>"
 SECRET = '<w:rStyle w:val="Secret"/>'
+EXPONENT = '<w:rStyle w:val="Exponent"/>'
+UP = '<w:position w:val="6"/>'
+MARKS = [f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "separate", "end")]
 RAISED = '<w:vertAlign w:val="superscript"/>'
-HIDDEN = '<w:style w:type="character" w:styleId="Secret"><w:name w:val="s"/><w:rPr><w:vanish/></w:rPr></w:style>'
+STYLES = '<w:style w:type="character" w:styleId="Secret"><w:name w:val="s"/><w:rPr><w:vanish/></w:rPr></w:style>'
+STYLES += f'<w:style w:type="character" w:styleId="Exponent"><w:name w:val="e"/><w:rPr>{RAISED}</w:rPr></w:style>'
 
 
 def cell(text: str, properties: str = "") -> str:
@@ -226,6 +230,17 @@ WORDS = {
     },
     f"<w:p>{run('Seen')}{run('not', '<w:vanish/>')}{run('nor', SECRET)}</w:p>": "Seen",
     f"<w:p>{run('B', '<w:b/>')}{run('ridge of 1869')}{run('2', RAISED)}</w:p>": ("Bridge of 1869²"),
+    f"<w:p>{run('10')}{run('6', EXPONENT)}{run(' 10')}{run('7', UP)}{run('a')}<w:r><w:cr/></w:r>{run('b')}</w:p>": (
+        "10⁶ 10⁷a b"
+    ),
+    f"<w:p>{run('To ')}{MARKS[0]}{MARKS[0]}{MARKS[1]}{run('f')}{MARKS[2]}{MARKS[1]}{run('Mrs B')}{MARKS[2]}</w:p>": (
+        "To Mrs B"
+    ),
+    "".join(paragraph(text, f"Heading{n}") for n, text in ((1, "A"), (2, "B"), (1, "C"))): "B\nC",
+    table(
+        cell("In") + cell("Men") + cell("Women"), cell("East") + cell("") + cell("a")
+    ): "In | Men | Women\nEast | – | a",
+    table(cell("") + cell("1869") + cell("1901"), cell("East") + cell("") + cell("5")): "East; 1901: 5",
     f"<w:p><w:del>{run('No.')}</w:del><w:ins>{run('Yes.')}</w:ins></w:p>": "Yes.",
     table(cell("Year") + cell("Cost"), cell("1869") + cell("300")): "Year: 1869; Cost: 300",
     table(
@@ -244,7 +259,7 @@ WORDS = {
 @pytest.mark.parametrize("strict", [False, True])
 def test_word_files_are_read_as_a_reader_sees_them(body: str, strict: bool, tmp_path: Path) -> None:
     """The part with the text has another name than usual, in the usual and in the strict format."""
-    packed = docx(body, main="word/document2.xml", styles=HIDDEN)
+    packed = docx(body, main="word/document2.xml", styles=STYLES)
     if strict:
         packed = strictly(packed)
     assert text_of(tmp_path, "letter.docx", packed) == WORDS[body]
@@ -267,7 +282,7 @@ def test_what_is_left_out_of_a_word_file_is_said(tmp_path: Path) -> None:
     )
     notes: list[str] = []
     passages(tmp_path, "report.docx", docx(paragraph("It grew.") + f"<w:p>{chart}</w:p>"), notes)
-    assert notes == ["report.docx: 1 charts or diagrams are left out. Save it as PDF to read their text."]
+    assert notes == ["report.docx: 1 charts, diagrams or WordArt are left out. Save it as PDF to read their text."]
     notes.clear()
     passages(tmp_path, "report.docx", docx(f"<w:p>{run('Old', '<w:strike/>')}{run('New')}</w:p>"), notes)
     assert notes == ["report.docx: text that is struck out is left out (“Old”)."]

@@ -66,10 +66,15 @@ def test_the_sheets_of_a_workbook_become_passages(tmp_path: Path) -> None:
     """Days are in ISO form, formulas have their stored values, and several sheets have their names as headings."""
     sheets: dict[str, Any] = {
         "Bridges": [["Bridges of the town"], [], ["name", "opened", "cost"], ["Old", 45719, formula("1+1", "2.5")]],
-        "Tolls": [["toll"], ["3 francs"]],
+        "Tolls": [["toll"], ["3 francs"], [0.1 + 0.2]],
+        "Notes": [["All as of 2025."]],
     }
     texts, notes = passages(tmp_path, "a.xlsx", workbook(sheets))
-    assert texts == ["Bridges of the town\n\nname: Old; opened: 2025-03-03; cost: 2.5", "toll: 3 francs"]
+    assert texts == [
+        "Bridges of the town\n\nname: Old; opened: 2025-03-03; cost: 2.5",
+        "toll: 3 francs\n\ntoll: 0.3",
+        "All as of 2025.",
+    ]
     assert notes == []
 
 
@@ -117,6 +122,6 @@ def test_a_table_with_quotation_marks_is_read_as_it_was_written(rows: list[list[
 
 def test_hidden_sheets_of_a_workbook_are_left_out_with_a_note(tmp_path: Path) -> None:
     sheets = {"Shown": [["bridge", "cost"], ["Old", "300"]], "Draft": [["bridge", "cost"], ["New", "7"]]}
-    texts, notes = passages(tmp_path, "bridges.xlsx", workbook(sheets, hidden=["Draft"]))
+    texts, notes = passages(tmp_path, "bridges.xlsx", workbook(sheets, hidden=["Draft"], hidden_rows=[2]))
     assert texts == ["bridge: Old; cost: 300"]
-    assert "hidden sheets are left out (Draft)" in notes[0]
+    assert "rows that are hidden, as by a filter, are read, too (2); its hidden sheets are left out (Draft)" in notes[0]
