@@ -11,6 +11,7 @@ from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.opening import Needs
 from moot.nodes._runtime.settings import PLANNER, EvidenceSettings, Name, NamedModel, PlanSettings, Settings
 from moot.nodes._runtime.state import DebateState
+from moot.nodes._texts.given import inherited_plan
 from moot.nodes._texts.plans import plan_of
 from moot.nodes._texts.show import cited_ids, show_remarks
 from moot.retrievers import Evidence
@@ -165,7 +166,7 @@ def send_turn(
         "retrieval": next((turn.get("retrieval") for turn in state["turns"] if turn["step"] == "retrieve"), None),
         "turns": [turn | {"evidence_ids": [piece["id"] for piece in evidence]}],
         "depth": state["depth"],
-        "plan": plan_of(state["turns"]),
+        "plan": plan_of(state["turns"]) or inherited_plan(),
     }
     return Send(to, keys | more)
 

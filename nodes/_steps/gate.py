@@ -25,7 +25,7 @@ from moot.nodes._speakers.gate import GateSettings
 from moot.nodes._speakers.turns import send_turn, speaker_declaration
 from moot.nodes._steps.compare import EQUIVALENCE, agreed_answer, answers_of, close_round, compare_with
 from moot.nodes._texts.given import as_outer_evidence, inherit_evidence
-from moot.nodes._texts.plans import planned_search, searches_so_far
+from moot.nodes._texts.plans import plan_of, planned_search, searches_so_far
 from moot.nodes._texts.task import TASKS, is_reasoning_task
 from moot.nodes._texts.verdict import is_open
 from moot.retrievers._evidence import Evidence
@@ -273,7 +273,8 @@ def debate_node(inner: Inner, may_follow: Callable[[Any], bool]) -> Node:
     async def step(state: DebateState, run: NodeContext) -> dict[str, Any]:
         graph, settings = inner(run.settings)
         run.budget.release_held()
-        with inherit_evidence(state["evidence"], searches_so_far(state["turns"], state["evidence"])):
+        searches = searches_so_far(state["turns"], state["evidence"])
+        with inherit_evidence(state["evidence"], searches, plan_of(state["turns"])):
             document: dict[str, Any] = await graph.ainvoke(inner_input(state), context=settings)
         run.session.document = None  # the inner debate has set it at its end, but the outer debate continues
         record = {

@@ -119,9 +119,11 @@ async def formulate_queries(
 
 
 def tell_query(turn: Turn, known: Known) -> Iterator[Said]:
-    """The query or the queries of a turn, unless it searches for the claim itself (and for those of a plan)."""
-    if turn.get("query") and turn["query"] != known.claim:
-        for query in queries_of(turn):
+    """The queries of a turn, without the claim itself, and without those of a plan, which are told there."""
+    if turn.get("query") == known.claim and turn["round"] <= 1:
+        return
+    for query in queries_of(turn):
+        if query != known.claim:
             yield Said("query", "asks", query)
 
 

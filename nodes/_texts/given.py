@@ -9,7 +9,7 @@ from typing import Annotated, Any, NotRequired
 
 from moot.core.errors import UserError
 from moot.core.redaction import environment_keys, hide_environment_keys
-from moot.nodes._records.entries import Searched
+from moot.nodes._records.entries import Searched, Turn
 from moot.retrievers._evidence import GIVEN, Evidence, Retrieval, active_evidence, clean, make_evidence, merge_evidence
 from moot.retrievers._normalise import iso_date
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
@@ -47,23 +47,25 @@ _TEXTS: TypeAdapter[list[GivenText]] = TypeAdapter(list[GivenText])
 
 _inherited: ContextVar[tuple[Evidence, ...]] = ContextVar("inherited_evidence", default=())
 _searches: ContextVar[tuple[Searched, ...]] = ContextVar("inherited_searches", default=())
+_plan: ContextVar[Turn | None] = ContextVar("inherited_plan", default=None)
 
 
 @contextmanager
-def inherit_evidence(evidence: Iterable[Evidence], searches: Iterable[Searched]) -> Iterator[None]:
+def inherit_evidence(evidence: Iterable[Evidence], searches: Iterable[Searched], plan: Turn | None) -> Iterator[None]:
     """A context in which a debate inherits an outer debate's active evidence, unless its input has ``given``.
 
-    It also inherits what the outer debate searched for.
+    It also inherits what the outer debate searched for, and its plan.
     """
     pieces: list[Evidence] = [
         {**piece, "retrievals": [*piece["retrievals"], INHERITED]} for piece in active_evidence(evidence)
     ]
-    token, other = _inherited.set(tuple(pieces)), _searches.set(tuple(searches))
+    tokens = _inherited.set(tuple(pieces)), _searches.set(tuple(searches)), _plan.set(plan)
     try:
         yield
     finally:
-        _inherited.reset(token)
-        _searches.reset(other)
+        _inherited.reset(tokens[0])
+        _searches.reset(tokens[1])
+        _plan.reset(tokens[2])
 
 
 def inherited_evidence() -> list[Evidence]:
@@ -74,6 +76,11 @@ def inherited_evidence() -> list[Evidence]:
 def inherited_searches() -> list[Searched]:
     """What the outer debate searched for (`inherit_evidence`); empty if there is none."""
     return list(_searches.get())
+
+
+def inherited_plan() -> Turn | None:
+    """The turn with the outer debate's plan (`inherit_evidence`); None if there is none."""
+    return _plan.get()
 
 
 def as_outer_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:

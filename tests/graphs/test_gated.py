@@ -228,6 +228,8 @@ async def test_after_an_agreement_that_nothing_is_settled_the_debate_searches_on
     asked = [prompt for prompt in stub.prompts("rag") if "Write your next search" in prompt]
     assert asked
     assert all(re.search('<searched_for round="0" by="one, two"', prompt) for prompt in asked)
+    # The debaters read the plan of the gate.
+    assert all("<plan>\nAbout: " in prompt for prompt in stub.prompts("rag"))
     text = "\n".join(line.text for part in round_sections(document) for line in part.lines)
     assert "The gate leaves the claim open, as all agents did: the debate goes on." in text
     assert "the debate has not searched yet, so the debate searches on" in text

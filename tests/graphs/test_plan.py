@@ -16,6 +16,7 @@ from langgraph.types import Command
 from moot.graphs import load_graph
 from moot.nodes._runtime.turns import Known
 from moot.nodes._speakers.debaters import quoted_passages
+from moot.nodes._steps.query import tell_query
 from moot.nodes._steps.responding import tell_turn
 from moot.nodes._texts.plans import searches_so_far
 from moot.nodes._texts.verdict import outcome_in_words
@@ -332,6 +333,13 @@ async def test_an_agreement_on_a_decisive_answer_ends_the_debate(start_stub: Sta
     document = await debate("tool_mad", Shelf(finds=PLANNED), open_continues=True)
     assert (document["rounds"], [one["reason"] for one in document["round_log"]]) == (1, ["agreed"])
     assert "Searched for" not in outcome_in_words(document)
+
+
+@pytest.mark.parametrize(("round", "told"), [(1, []), (2, ["oak"])])
+def test_a_debater_s_queries_are_told_also_beside_the_claim(round: int, told: list[str]) -> None:
+    """In the first round, they are the plan's, which are told there."""
+    turn: Any = {"round": round, "query": CLAIM, "queries": [CLAIM, "oak"]}
+    assert [said.text for said in tell_query(turn, Known(None, claim=CLAIM))] == told
 
 
 # --- formulae ---------------------------------------------------------------------------------------------------------
