@@ -31,6 +31,7 @@ DEFENCES: dict[str, dict[str, Any]] = {
     "both": {"max_origin_share": 0.5, "datamarking": True},
 }
 """The settings of each defence by its name. They override `UNDEFENDED`."""
+NEEDS = "A lying debater needs a debate in rounds, each other attack a search."
 ISOLATE = "isolate"
 """The name of the defence that is a debate system of its own."""
 
@@ -105,14 +106,25 @@ def attack(plan: Plan, logs: Path, limits: Limits, *, as_json: bool, out: Path |
     """
     if out is not None:
         check_writable(out)
-    if (done := run_with_progress(plan, logs, limits, Console(stderr=True))) is None:
+    console = Console(stderr=True)
+    if (done := run_with_progress(plan, logs, limits, console)) is None:
         return INTERRUPTED
     found = attack_results(done)
+    if left_out := attacks_left_out(found, plan.attacks):
+        console.print(f"Attacks that do not apply, and were not run: {left_out}. {NEEDS}", markup=False)
     write_document(found, as_json=as_json, out=out)
     if not as_json:
         show(systems_table(found))
         show(attacks_table(found))
     return 3 if any(one["missing"] for one in found["attacks"]) or any(log.status != "success" for log in done) else 0
+
+
+def attacks_left_out(found: Mapping[str, Any], attacks: Sequence[Attack]) -> str:
+    """The attacks that do not apply to a system, by system; empty if all apply."""
+    run = {(one["of"], one["attack"]) for one in found["attacks"]}
+    systems = dict.fromkeys(one["system"] for one in found["systems"])
+    left = {system: [attack for attack in attacks if (system, attack) not in run] for system in systems}
+    return "; ".join(f"{', '.join(names)} on {system}" for system, names in left.items() if names)
 
 
 def systems_table(found: Mapping[str, Any]) -> Table:

@@ -134,6 +134,15 @@ def test_only_the_lying_debater_gives_the_answer_that_the_attack_aims_at(tmp_pat
 
 
 @pytest.mark.usefixtures("endpoint")
+def test_an_attack_that_does_not_apply_is_named(tmp_path: Path) -> None:
+    options = ["--graph", "rag", "--set", RAG, "--model", "openai:careful", "--attack", "lying_debater", "--json"]
+    claims = ["--task", f"claims={DEMO / 'claims.jsonl'}", "--limit", "1", "--logs", str(tmp_path)]
+    ended = moot("eval", "attack", *claims, *options, "--defence", "none")
+    assert json.loads(ended.stdout)["attacks"] == []
+    assert "were not run: lying_debater on rag." in " ".join(ended.stderr.split())
+
+
+@pytest.mark.usefixtures("endpoint")
 def test_presets_are_attacked_side_by_side_and_warrants_are_flags(tmp_path: Path) -> None:
     """A reader obeys an order, and quotes the passage with the order; another assesses its quotes."""
     options = [
