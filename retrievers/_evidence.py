@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable, Sequence
-from typing import Literal, NotRequired, Protocol, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NotRequired, Protocol, get_args
 
+from moot.core.errors import UserError
 from typing_extensions import TypedDict
 
 Standing = Literal["seed", "discarded", "disputed", "discovered", "admitted"]
@@ -109,6 +110,22 @@ class Evidence(TypedDict):
     fact_check: NotRequired[bool]
     struck: NotRequired[bool]
     retrievals: list[Retrieval]
+
+
+def check_pieces(evidence: Iterable[Any]) -> None:
+    """Raises a `UserError` if an object is no piece of evidence, such as a text or a document of LangChain."""
+    for piece in evidence:
+        lacking: Sequence[str] = ()
+        if isinstance(piece, Mapping):
+            lacking = [key for key in ("id", "title", "text", "source", "retrievals") if key not in piece]
+            if not lacking:
+                continue
+        what = f"a piece without {lacking[0]!r}" if lacking else f"an object of the type {type(piece).__name__}"
+        raise UserError(
+            f"The evidence has {what}; make pieces of evidence: "
+            "make_evidence(text=document.page_content, title=..., source=...).",
+            kind="invalid_given",
+        )
 
 
 class Retriever(Protocol):
@@ -240,6 +257,8 @@ def given_evidence(evidence: Iterable[Evidence]) -> list[Evidence]:
 
 def merge_evidence(old: Iterable[Evidence], new: Iterable[Evidence]) -> list[Evidence]:
     """Both lists in order; pieces with the same id are merged, at the position of the first piece."""
+    new = list(new)
+    check_pieces(new)
     merged: dict[str, Evidence] = {}
     for piece in [*old, *new]:
         known = merged.get(piece["id"])

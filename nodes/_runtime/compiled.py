@@ -6,7 +6,7 @@ itself (`_by_itself`), a debate in a node of another graph (`_in_node`), or a gr
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from types import MappingProxyType
 from typing import Any, cast
@@ -14,14 +14,16 @@ from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command, StateSnapshot
+from langgraph.types import Command, Overwrite, StateSnapshot
 from moot.core.errors import MootError, UserError, did_you_mean
 from moot.nodes._models.budget import Budget, new_budget
 from moot.nodes._models.replies import current_use
 from moot.nodes._models.session import Session, budget_in, current_recorder, session_in, with_session
 from moot.nodes._models.spend import spent_by
+from moot.nodes._records.reducers import written_values
 from moot.nodes._runtime.document import document_of, failed
 from moot.nodes._runtime.nesting import ResumeListener, parent_config
 from moot.nodes._runtime.run_settings import check_resumed, resumed_settings, settings_of_run
@@ -29,6 +31,7 @@ from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.sync import stream_in_loop
 from moot.nodes._runtime.trace import with_speakers_name
 from moot.nodes._runtime.tracing import guard_traces
+from moot.retrievers._evidence import check_pieces
 
 Start = tuple[Any, RunnableConfig]
 """What LangGraph's method gets: the input and the config."""
@@ -96,6 +99,47 @@ class CompiledDebateGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 f"{advice}",
                 kind="invalid_claim",
             )
+
+    def bulk_update_state(self, config: RunnableConfig, supersteps: Any) -> RunnableConfig:
+        """Checks the values, and calls LangGraph's method; by default, they belong to the node that ran last."""
+        if self._lacks_node(config, supersteps):
+            states = [self.get_state(config)]
+            while place := place_before(states, config):
+                states.append(self.get_state(place))
+            supersteps = [[supersteps[0][0]._replace(as_node=last_node(states))], *supersteps[1:]]
+        return super().bulk_update_state(config, supersteps)
+
+    async def abulk_update_state(self, config: RunnableConfig, supersteps: Any) -> RunnableConfig:
+        """Does what `bulk_update_state` does."""
+        if self._lacks_node(config, supersteps):
+            states = [await self.aget_state(config)]
+            while place := place_before(states, config):
+                states.append(await self.aget_state(place))
+            supersteps = [[supersteps[0][0]._replace(as_node=last_node(states))], *supersteps[1:]]
+        return await super().abulk_update_state(config, supersteps)
+
+    def _lacks_node(self, config: RunnableConfig, supersteps: Any) -> bool:
+        """Checks updates by hand; returns whether the first is one whose node is not named."""
+        if not isinstance(self.checkpointer, BaseCheckpointSaver) or not config["configurable"].get("checkpoint_ns"):
+            for update in (update for step in supersteps for update in step):
+                self._check_values(update.values)
+        first: Any = supersteps[0] if supersteps else ()
+        return len(first) == 1 and first[0].as_node is None and first[0].values is not None
+
+    def _check_values(self, values: Any) -> None:
+        """Refuses keys that the state lacks, which LangGraph would drop, and evidence that is none."""
+        if not isinstance(values, Mapping):
+            return
+        known = [key for key in self.builder.channels if not key.startswith("__")]
+        if stray := [key for key in values if key not in known]:
+            raise UserError(
+                f"The state of {self.name} has no key {stray[0]!r}. {did_you_mean(stray[0], known)}"
+                f"Known are {', '.join(known)}.",
+                kind="missing_state",
+            )
+        evidence = written_values(values).get("evidence") or []
+        pieces = evidence.value if isinstance(evidence, Overwrite) else evidence
+        check_pieces(pieces if isinstance(pieces, list) else [pieces])
 
     @property
     def _settings_class(self) -> type[Settings]:
@@ -242,6 +286,27 @@ async def ending(session: Session) -> AsyncIterator[None]:
         raise
     finally:
         await session.end(ended)
+
+
+def place_before(states: Sequence[StateSnapshot], config: RunnableConfig) -> RunnableConfig | None:
+    """The place of the state before the last one, for a config of the graph; None if `last_node` does not need it."""
+    sources = [(state.metadata or {}).get("source") for state in states]
+    place = states[-1].parent_config
+    if not place or sources[-1] not in ("loop", "update") or sources[-2:-1] == ["loop"]:
+        return None
+    return {**config, "configurable": {**config["configurable"], **place["configurable"]}}
+
+
+def last_node(states: Sequence[StateSnapshot]) -> str | None:
+    """The node whose result the first state is; None if LangGraph must find it. It overlooks nodes begun by `Send`.
+
+    Args:
+        states: the states of updates by hand, newest first, then that of a step, and the one before it.
+    """
+    if len(states) < 2 or len({state.next for state in states[:-1]}) > 1:
+        return None
+    nodes = set(states[-1].next)
+    return nodes.pop() if len(nodes) == 1 and (states[-2].metadata or {}).get("source") == "loop" else None
 
 
 def is_written_by_run(found: StateSnapshot, run: RunnableConfig) -> bool:

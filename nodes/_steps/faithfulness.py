@@ -5,13 +5,13 @@ A chat model lists the statements of an answer, and judges each of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from moot.core.errors import MootError, UserError
+from moot.core.errors import MootError
 from moot.nodes._models.speaker import Speaker, as_speaker
 from moot.nodes._records.entries import Task
 from moot.nodes._runtime.node import Node, NodeContext
@@ -29,6 +29,7 @@ from moot.nodes._texts.show import show_evidence, show_origin
 from moot.nodes._texts.task import is_reasoning_task
 from moot.prompts import as_data
 from moot.retrievers import Evidence
+from moot.retrievers._evidence import check_pieces
 from pydantic import create_model
 
 STATEMENTS, VERDICTS = "scoring/statements", "scoring/verdicts"
@@ -113,12 +114,7 @@ async def faithfulness(
         UserError, WorldError, ReplyError: a call failed, or no reply could be used. UserError also: ``evidence`` has
             anything else, such as a document of LangChain.
     """
-    if other := next((piece for piece in evidence if not isinstance(piece, Mapping)), None):
-        raise UserError(
-            f"The evidence has an object of the type {type(other).__name__}; make pieces of evidence: "
-            "make_evidence(text=document.page_content, title=..., source=...).",
-            kind="invalid_given",
-        )
+    check_pieces(evidence)
     speaker = as_speaker(model, "scorer")
     origin = show_origin(task) if task else ""
     topic = "\n".join(filter(None, (as_data("topic", claim), origin)))
