@@ -123,6 +123,12 @@ def test_what_a_sentence_names_is_put_into_the_language_where_it_can_be() -> Non
         assert translated("The primary debate stops after 1 round: the court closes it.") == (
             "Die erste Debatte endet nach 1 Runde: das Gericht schließt sie."
         )
+        assert translated(
+            "of its quotes, 1 bears it out, 2 do not bear on it; 3 of 4 statements follow from the evidence"
+        ) == (
+            "von den Zitaten: 1 stützt die Antwort und 2 sagen nichts über die Antwort; aus den Belegen folgen 3 von 4 "
+            "Aussagen"
+        )
         assert translated(guarantee(30, 0.1)) is not None
         assert translated("A call was not made.") is None
     assert translated("The rounds are used up.") is None

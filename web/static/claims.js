@@ -2,10 +2,10 @@
 
 import { ask } from "./api.js";
 import { batches } from "./batch.js";
-import { fault, h, message, move, sync } from "./dom.js";
+import { dotted, fault, h, message, move, sync } from "./dom.js";
 import { lists } from "./fields.js";
 import { begin as search, join, nameOf } from "./finding.js";
-import { claimsOf, earlier, expectedWords, Home, uuid } from "./home.js";
+import { claimsOf, dayOf, earlier, expectedWords, Home, uuid } from "./home.js";
 import { t } from "./text.js";
 
 const KEPT = "moot-claims";
@@ -249,10 +249,10 @@ class Claims {
       box.setAttribute("aria-label", t("Check: {claim}", { claim: text.value.slice(0, 80) }));
       this.#set(one, { claim: text.value });
     });
-    const facts = [one.speaker, one.date, one.page && t("page {number}", { number: one.page }), one.heading].filter(Boolean).join(" · ");
+    const facts = [one.speaker, one.date && dayOf(one.date), one.page && t("page {number}", { number: one.page }), one.heading];
     const filled = one.filled?.length > 0 && h("small", {}, t("Filled in from the text: {words}.", { words: one.filled.map(({ start, end }) => Array.from(one.claim).slice(start, end).join("")).join(", ") }));
     const corrections = one.problem && this.#corrections(one);
-    const where = [one.quote && h("q", { dir: "auto" }, one.quote), one.own && !one.quote && h("span", { class: "quiet" }, t("from your list")), h("small", {}, [facts, typeof one.score === "number" && t("worth checking: {score} of 1", { score: one.score.toFixed(2) }), one.reason].filter(Boolean).join(" · "))];
+    const where = [one.quote && h("q", { dir: "auto" }, one.quote), one.own && !one.quote && h("span", { class: "quiet" }, t("from your list")), h("small", {}, dotted([...facts, typeof one.score === "number" && t("worth checking: {score} of 1", { score: one.score.toFixed(2) }), one.reason]))];
     return h("tr", {}, h("td", { class: "tick" }, box), h("td", {}, text, one.left && h("small", {}, t("Left out: less worth checking.")), one.note && h("small", { class: "warning" }, one.note), one.hints?.map((hint) => h("small", { class: "warning" }, hint)), one.earlier?.map((check) => h("small", { class: "earlier" }, t("Checked before:") + " ", earlier(check))), corrections, filled), h("td", { class: "from" }, where));
   }
 
