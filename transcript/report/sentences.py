@@ -28,6 +28,8 @@ BEARING = {
 """What a number of quotes does for an answer, by the first word after the number (`counted_warrants`)."""
 BEARS = re.compile(r"(\d+) (bears?|speaks?|do|does) (?:it out|against it|not bear on it)(?:, (?=\d)|$)")
 ROUNDS = re.compile(r"(\d+) rounds?")
+PIECES = re.compile(r"(\d+) pieces?")
+SEARCHES = re.compile(r"(\d+) retrievals?")
 BETWEEN = re.compile(r"(?<=[.]) (?=[A-Z`])")
 """A place between two sentences."""
 
@@ -74,4 +76,8 @@ def _named(value: str, labels: Container[str]) -> str:
         return listed(t(BEARING[one[2]], count=int(one[1])) for one in BEARS.finditer(value))
     if rounds := ROUNDS.fullmatch(value):
         return t("{count} rounds", count=int(rounds[1]))
+    if pieces := PIECES.fullmatch(value):
+        return t("{count} pieces", count=int(pieces[1]))
+    if searches := SEARCHES.fullmatch(value):
+        return searches[1]
     return _sentence(value, labels) or value
