@@ -77,11 +77,11 @@ def ask_about(claims: ClaimsFile, options: BatchOptions, mode: Mode, ask: Ask, c
             rows = [row for row in rows if row[0] not in left_out]
     again = tell_earlier_checks([claim for _, claim in rows])
     if again:
-        _tell(
-            f"{'All' if again == len(rows) else again} of the {len(rows)} claims were checked before. With the same "
-            "model and settings, --replies reuse takes the stored replies, so that you do not pay again.",
-            [],
+        remedy = (
+            "With the same model and settings, --replies reuse takes the stored replies, so that you do not pay again."
         )
+        told = f"{'All' if again == len(rows) else again} of the {len(rows)} claims were checked before."
+        _tell(told if mode == "reuse" else f"{told} {remedy}", [])
     if again and at_terminal():
         how = "Enter: go on, with stored replies where they fit; p: go on and pay again; Ctrl-C: stop. "
         if ask(lambda: read_line(how)).strip().lower() != "p" and mode == "record":

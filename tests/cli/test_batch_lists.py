@@ -111,6 +111,11 @@ def test_a_list_that_was_checked_before_says_so(start_stub: StartStub, tmp_path:
     assert moot(*words, tmp_path / "one").returncode == 0
     again = moot(*words, tmp_path / "two", "--replies", "reuse")
     assert "All of the 2 claims were checked before." in again.stderr
+    assert "--replies reuse" not in again.stderr
+    path.write_text("claim\nOtters sleep by day.\nOtters sleep by day\n")
+    told = moot(*words, tmp_path / "three", "--max-cost", "0.01").stderr
+    assert told.count("your check of") == 2
+    assert "--replies reuse" in told
     assert (again.returncode, len(stub.prompts())) == (0, 2)
 
 
