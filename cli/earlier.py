@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from moot.core.endpoint import close_clients
 from moot.retrievers._evidence import clean
 from moot.web.earlier import CheckedBefore, checked_before, in_words
+from moot.web.repeats import same_claim
 
 MOST_LINES = 20
 """Maximum number of earlier checks that are told of a list; `moot verify` tells all of its claim."""
@@ -27,9 +28,10 @@ def tell_earlier_checks(claims: Sequence[str]) -> int:
             await close_clients()
 
     found = asyncio.run(look())
+    once = {same_claim(claim): (claim, one) for claim, one in reversed([*zip(claims, found, strict=True)])}
     lines = [
         (f"{claim[:60]}: " if len(claims) > 1 else "") + in_words(earlier)
-        for claim, one in zip(claims, found, strict=True)
+        for claim, one in reversed(once.values())
         for earlier in one["checks"]
     ]
     more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []

@@ -198,9 +198,9 @@ def verify(
         raise SystemExit(debate_and_print(system, debate_input, setup, stop, **written, control=control))
 
 
-with_options_of(
-    verify, left_out=("context", "claim", "ask", "resume", "fresh", "as_json", "out", "language", "beside", "equal")
-)(batch)
+with_options_of(verify, left_out=("context", "claim", "ask", "resume", "fresh", "as_json", "out", "beside", "equal"))(
+    batch
+)
 
 
 @with_options_of(batch, left_out=("run_on_queue",))

@@ -8,6 +8,7 @@ uses for something else begins with ``moot_``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ Columns = Sequence[Sequence[str]]
 """The columns of a list: the name of each in the list and in moot, which is the same if moot does not know it."""
 
 ROW_COLUMNS = ("row", "id", "claim", "speaker", "date", "label", "group")
+NUMBER = re.compile(r"0|-?[1-9][0-9]{0,9}(\.[0-9]{0,3}[1-9])?|-?0\.[0-9]{0,3}[1-9]")
+"""A number in a list that is written as a spreadsheet writes it, so that it can be a number in the table."""
 MOST_SOURCES = 3
 """Number of sources in the table."""
 DEBATE_COLUMNS = (
@@ -59,8 +62,14 @@ def header_of(own: Columns, debate: Sequence[str]) -> list[str]:
 def cells_of_row(own: Columns, written: Sequence[str], row: Mapping[str, Any], debate: Sequence[Cell]) -> list[Cell]:
     """The cells of a row under `header_of`; the claim that was checked stands in the list's own column of claims."""
     padded = [*written[: len(own)], *[""] * (len(own) - len(written))]
-    in_place = [row["claim"] if name == "claim" else cell for (_, name), cell in zip(own, padded, strict=True)]
+    in_place = [row["claim"] if name == "claim" else _own(cell) for (_, name), cell in zip(own, padded, strict=True)]
     return [*in_place, *(row.get(name) for name in _row_columns(own)), *debate]
+
+
+def _own(cell: str) -> Cell:
+    if not NUMBER.fullmatch(cell):
+        return cell
+    return float(cell) if "." in cell else int(cell)
 
 
 def _row_columns(own: Columns) -> list[str]:

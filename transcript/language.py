@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, date, datetime
-from functools import cache
+from functools import cache, reduce
 from importlib.resources import files
 from typing import Any
 
@@ -102,6 +103,18 @@ def in_figures(number: float) -> str:
 def listed(words: Iterable[str]) -> str:
     """Words as a list in a sentence: ``a, b and c``; empty without words."""
     return format_list([*words], locale=_locale())
+
+
+def isolated(text: str) -> str:
+    """A text of others for a sentence, isolated if its writing has the other direction."""
+    is_rtl = any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in text)
+    return text if is_rtl == (direction() == "rtl") else f"\u2068{text}\u2069"
+
+
+def in_clauses(parts: Iterable[str]) -> str:
+    """Parts of a sentence with semicolons between them; empty without parts."""
+    found = [*parts]
+    return reduce(lambda one, other: t("{one}; {other}", one=one, other=other), found) if found else ""
 
 
 def day_in_words(text: str) -> str:

@@ -27,6 +27,8 @@ Outcome = dict[str, Any]
 """A debate's outcome as plain JSON; see `outcome_of`."""
 NOTHING: Outcome = {"status": "failed", **dict.fromkeys(("answer", "confidence", "error", "kind", "outage"))}
 """The outcome of a row without a document, before its error is added."""
+CEILING = "budget_exhausted"
+"""The reason of a debate's end, and the kind of its error, if a ceiling ended it."""
 LONGEST_WHY = 500
 """Maximum length of the sentence that says why, in characters."""
 
@@ -59,7 +61,7 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
         "outage": outage_of(document),
         "rounds": document["rounds"],
         "searched_for": "; ".join(queries_in(document)),
-        "stop_reason": document["stop_reason"],
+        "stop_reason": document["stop_reason"] or (CEILING if error.get("kind") == CEILING else None),
         "warnings": len(document["warnings"]),
         "seconds": document["seconds"],
         "spent": spending(document["calls"], prices),
@@ -105,4 +107,6 @@ def cells_of(outcome: Mapping[str, Any]) -> dict[str, Any]:
         for number, one in enumerate(outcome.get("sources") or (), 1)
         for name, text in one.items()
     }
-    return {**outcome, **(outcome.get("spent") or {}), **quoted}
+    spent = outcome.get("spent") or {}
+    usd = spent.get("usd")
+    return {**outcome, **spent, "usd": None if usd is None else round(usd, 8), **quoted}

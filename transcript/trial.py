@@ -27,6 +27,7 @@ from moot.transcript.end import (
     reasons,
     robustness_lines,
 )
+from moot.transcript.language import t
 from moot.transcript.line import Line, line, list_of, own_line
 from moot.transcript.words import Words
 
@@ -39,8 +40,6 @@ HEADINGS = {
 }
 RULINGS = {"admitted": "admits", "disputed": "disputes", "discarded": "discards"}
 """The arbiter's action for each status of a weighed piece."""
-READERS = {"admitted": "", "disputed": "; for the panel alone"}
-"""Maps the status of a piece to a note on who reads the piece."""
 
 WINNING_SIDE = {"SUPPORTED": "plaintiff", "NOT SUPPORTED": "defense"}
 """Maps a verdict to the side that wins with it; with other verdicts, no side wins."""
@@ -76,16 +75,25 @@ class TrialWords(Words):
 
         Pools without a successful search have no line.
         """
-        subject = self.known.task["subject"] if self.known.task else "claim"
-        for pool, what in POOLS.items():
-            turns = [t for t in self.turns if t.get("pool") == pool and t.get("retrieval") == "ok"]
+        for pool in POOLS:
+            turns = [one for one in self.turns if one.get("pool") == pool and one.get("retrieval") == "ok"]
             if turns:
                 found = {id for turn in turns for id in turn["evidence_ids"]}
                 new = [piece for piece in pieces if piece.get("pool") == pool]
-                more = "" if len(new) == len(found) else f", {len(new) or 'none'} of them new"
+                more = t(", {number} of them new", number=len(new)) if new else t(", none of them new")
+                more = "" if len(new) == len(found) else more
                 names = names_suffix([piece["title"] or piece["source"] for piece in new])
-                text = f"{count_with_noun(len(found), 'piece')} {what.format(subject=subject)}{more}{names}"
-                yield line(turns[0]["agent"], "finds", text)
+                yield line(turns[0]["agent"], "finds", f"{self._found_for(pool, len(found))}{more}{names}")
+
+    def _found_for(self, pool: str, count: int) -> str:
+        if pool == "seed" and self.known.task and self.known.task["subject"] == "question":
+            return t("{count} pieces for the question", count=count)
+        return {
+            "seed": t("{count} pieces for the claim", count=count),
+            "premises": t("{count} pieces for the premises", count=count),
+            "plaintiff": t("{count} pieces to support it", count=count),
+            "defense": t("{count} pieces to challenge it", count=count),
+        }[pool]
 
     def rulings(self, pieces: Iterable[Any]) -> Iterator[Line]:
         """The rulings, each with its pieces and their weights; a warning if no piece is admitted.
@@ -96,12 +104,16 @@ class TrialWords(Words):
         weighed = [piece for piece in pieces if is_ruled_before_debates(piece)]
         for status, does in RULINGS.items():
             ruled = sorted((p for p in weighed if p.get("status") == status), key=lambda piece: -piece["weight"])
-            above = f" (above {least[status]:g}{READERS[status]})" if status in least else ""
+            above = ""
+            if status == "admitted":
+                above = t(" (above {least})", least=f"{least[status]:g}")
+            elif status == "disputed":
+                above = t(" (above {least}; for the panel alone)", least=f"{least[status]:g}")
             if ruled:
                 names = "; ".join(f"{titled(piece)} {piece['weight']:.2f}" for piece in ruled)
-                yield line("arbiter", does, f"{count_with_noun(len(ruled), 'piece')}{above}: {names}")
+                yield line("arbiter", does, f"{t('{count} pieces', count=len(ruled))}{above}: {names}")
             elif status == "admitted":
-                yield line("arbiter", does, f"nothing{above}", "warning")
+                yield line("arbiter", does, f"{t('nothing')}{above}", "warning")
 
     def concurrent_debate_stop(self, entry: Mapping[str, Any]) -> Iterator[Line]:
         """Why one of the two concurrent debates stops."""

@@ -83,13 +83,15 @@ def _own(
     row: sa.Row[Any], entry: dict[str, Any], same: bool, lists: Mapping[str, str], review: Mapping[str, Any]
 ) -> Earlier:
     """One of the user's own checks, with the editor's rating and title once it is approved."""
-    machine = "withdrawn" if review["stage"] == "withdrawn" else entry.get("answer") or "no verdict"
+    chip = entry["chip"]
+    answer = chip["word"] if chip["kind"] == "text" else entry.get("answer")
+    machine = "withdrawn" if review["stage"] == "withdrawn" else answer or "no verdict"
     day = review["at"] if "rating" in review else str(entry.get("started_at") or "")
     return {
         "claim": entry["claim"],
         "by": "",
         "verdict": review.get("rating") or machine,
-        "kind": "text" if "rating" in review or review["stage"] == "withdrawn" else entry["chip"]["kind"],
+        "kind": "text" if "rating" in review or review["stage"] == "withdrawn" else chip["kind"],
         "date": day[:10],
         "title": review.get("title", ""),
         "id": row.id,

@@ -218,14 +218,15 @@ def _rounded(number: float) -> int:
 
 
 def _dollars(span: Span) -> str:
-    return _range(*map(_dollar, span))
+    return _range(*map(in_dollars, span))
 
 
 def _range(least: str, most: str) -> str:
     return most if least == most else t("{least} to {most}", least=least, most=most)
 
 
-def _dollar(usd: float) -> str:
+def in_dollars(usd: float) -> str:
+    """An amount with two digits that tell, if it is less than a dollar."""
     if 0 < usd < 0.001:
         return t("under $0.001")
     return f"${usd:.2f}" if usd >= 1 or not usd else f"${usd:.{1 - math.floor(math.log10(usd))}f}"

@@ -55,17 +55,19 @@ def ask_about(claims: ClaimsFile, options: BatchOptions, mode: Mode, ask: Ask, c
     """
     as_is, left_out = chosen
     rows, doubts = list[tuple[int, str]](), list[str]()  # without the rows' texts, which may be long
+    places: dict[int, str] = {}
     for row in claims:
         if isinstance(row, ClaimRow) and row.number not in (left_out or ()):
             rows.append((row.number, row.claim))
+            places[row.number] = f"row {row.number} (line {row.line})"
             if why := doubt_of_row(row, options.asked):
-                doubts.append(f"row {row.number}, {row.claim[:60]!r}: {why}")
+                doubts.append(f"{places[row.number]}, {row.claim[:60]!r}: {why}")
     if doubts and not as_is:
         _tell(f"{count_with_noun(len(doubts), 'row')} may be no claim:", doubts)
         if at_terminal():
             as_is = _says_yes(ask, "Check such rows as they are? y: yes; Enter: no, they are left out as bad rows. ")
     pairs = near_claims([claim for _, claim in rows])
-    near = {rows[b][0]: f"row {rows[b][0]}, {rows[b][1][:80]!r}: as row {rows[a][0]}" for a, b in pairs}
+    near = {rows[b][0]: f"{places[rows[b][0]]}, {rows[b][1][:80]!r}: as row {rows[a][0]}" for a, b in pairs}
     if near:
         only = f" (of the first {MOST_COMPARED:,})" if len(rows) > MOST_COMPARED else ""
         remedy = "" if at_terminal() else ". Each is checked, unless --leave-out names it"
@@ -75,11 +77,11 @@ def ask_about(claims: ClaimsFile, options: BatchOptions, mode: Mode, ask: Ask, c
             rows = [row for row in rows if row[0] not in left_out]
     again = tell_earlier_checks([claim for _, claim in rows])
     if again:
-        _tell(
-            f"{'All' if again == len(rows) else again} of the {len(rows)} claims were checked before. With the same "
-            "model and settings, --replies reuse takes the stored replies, so that you do not pay again.",
-            [],
+        remedy = (
+            "With the same model and settings, --replies reuse takes the stored replies, so that you do not pay again."
         )
+        told = f"{'All' if again == len(rows) else again} of the {len(rows)} claims were checked before."
+        _tell(told if mode == "reuse" else f"{told} {remedy}", [])
     if again and at_terminal():
         how = "Enter: go on, with stored replies where they fit; p: go on and pay again; Ctrl-C: stop. "
         if ask(lambda: read_line(how)).strip().lower() != "p" and mode == "record":

@@ -125,6 +125,7 @@ def batch(
             named,
             usual_settings(),
             options["evidence"],
+            options["language"],
         )
         mode = parse_mode(options["replies"] or value_of("replies") or "record")
         limits = Limits(at_once, workers, budget, max_cost, max_calls, max_seconds, queue)

@@ -17,6 +17,7 @@ from moot.graphs import load_graph
 from moot.nodes._runtime.settings import EvidenceSettings, Settings
 from moot.nodes._texts.task import TASKS
 from moot.retrievers._languages import DEFAULT
+from moot.transcript.language import check_language
 from moot.web.repeats import doubt_of, same_claim
 
 SAFE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,59}")
@@ -36,9 +37,11 @@ class BatchOptions:
         named: settings from options such as ``--model``. They override ``defaults``, and ``pairs`` override them.
         defaults: the default settings of `moot.core.config`.
         evidence: the words of ``--evidence``; systems that do not search ignore them if the batch has several.
+        language: the language of all reports; None for that of each claim.
 
     Raises:
-        UserError: as the method `settings`; or there are several systems, and a pair names a setting that none has.
+        UserError: as the method `settings`; there are no texts in the language; or there are several systems, and a
+            pair names a setting that none has.
     """
 
     systems: Sequence[str]
@@ -47,8 +50,11 @@ class BatchOptions:
     named: Mapping[str, Any]
     defaults: Mapping[str, Any]
     evidence: str | None = None
+    language: str | None = None
 
     def __post_init__(self) -> None:
+        if self.language is not None:
+            check_language(self.language)
         known = {name for system in self.systems for name in load_graph(system).settings.model_fields}
         for pair in self.pairs:
             if len(self.systems) > 1 and (name := _setting_name(pair)) and name not in known:
@@ -87,6 +93,7 @@ class Job:
             earlier runs; empty if the batch has no such ceilings, or one process that runs all rows.
         written: the row's cells in the file, for the table.
         language: the language of the report, if the claim's own one is not certain.
+        asked_language: the language of the report that was asked for; None for the claim's.
     """
 
     number: int
@@ -98,6 +105,7 @@ class Job:
     most: Sequence[float] = ()
     written: Sequence[str] = ()
     language: str = DEFAULT
+    asked_language: str | None = None
 
 
 def jobs_of(row: ClaimRow, name: str, options: BatchOptions, batch: str, language: str) -> list[Job]:
@@ -112,7 +120,7 @@ def jobs_of(row: ClaimRow, name: str, options: BatchOptions, batch: str, languag
     for system in [row.graph] if row.graph else options.systems:
         settings = options.settings(system, row.settings).model_dump(mode="json")
         about = (row.number, f"{name}.{system}" if several else name, system, "", asked, settings)
-        job = Job(*about, written=row.written, language=language)
+        job = Job(*about, written=row.written, language=language, asked_language=options.language)
         jobs.append(replace(job, key=debate_key(batch, row.id, job)))
     return jobs
 

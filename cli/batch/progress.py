@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moot.core.batch_runner import Outcome, Progress
 from moot.transcript.line import format_duration
+from moot.web.expected import in_dollars
 from rich import progress
 from rich.console import Console
 
@@ -65,12 +66,12 @@ class BatchProgress(Progress):
         share, seconds = left / self.ended, self.seconds_left(left, self.at_once) or 0
         text = f"about {format_duration(seconds)} and {self.tokens * share:,.0f} tokens" if share else "none"
         if share and self.all_priced and self.usd:
-            text += f" (${self.usd * share:,.2f})"
+            text += f" ({in_dollars(self.usd * share)})"
         text += " to go"
         if self.budget is not None:
             tokens = max(self.budget - self.spent_before[0] - self.tokens, 0)
             text += f"; {tokens:,.0f} tokens of {self.budget:,.0f} are left"
         if self.max_cost is not None and self.all_priced:
             usd = max(self.max_cost - self.spent_before[1] - self.usd, 0)
-            text += f"; ${usd:,.2f} of ${self.max_cost:,.2f} are left"
+            text += f"; {in_dollars(usd)} of {in_dollars(self.max_cost)} are left"
         return text + (f"; {self.failed} failed" if self.failed else "")

@@ -55,7 +55,7 @@ class Folder:
         """
         try:
             with speaking(job.language):
-                page = report(document, "html")
+                page = report(document, "html", job.asked_language)
         except MootError as error:
             _add_error(outcome, f"No report: {error.detail}")
         else:

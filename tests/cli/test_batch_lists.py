@@ -45,7 +45,7 @@ def test_the_columns_of_a_list_come_back_and_a_repeated_claim_is_checked_once(
     done = moot(*words)
     assert done.returncode == 3, done.stderr
     assert "1 debate repeats the claim and the options of an earlier row" in done.stderr
-    assert "row 4, 'ok': it is no sentence" in done.stderr
+    assert "row 4 (line 5), 'ok': it is no sentence" in done.stderr
     rows = read_table(out)
     assert [*rows[0]][:7] == ["Case", "Behauptung", "Link", "Note", "status", "row", "id"]
     assert [row["Case"] for row in rows] == [*"ABCDE"]
@@ -58,7 +58,9 @@ def test_the_columns_of_a_list_come_back_and_a_repeated_claim_is_checked_once(
     assert json.loads((out / "3.json").read_text())["task"]["appeared_at"] == "https://news.example.org/2"
     assert len(stub.prompts()) == 3
     sheet = CalamineWorkbook.from_path(out / "table.xlsx").get_sheet_by_index(0).to_python()
-    assert [[str(cell) for cell in row[:5]] for row in sheet[1:]] == [[*row.values()][:5] for row in rows]
+    written = [[*row.values()][:5] for row in rows]
+    written[2][3] = -5.0  # a number stays a number
+    assert [row[:5] for row in sheet[1:]] == written
     again = moot(*words, "--as-is")  # only the odd row is left
     assert (again.returncode, len(stub.prompts())) == (0, 4), again.stderr
     assert moot(*words).returncode == 0  # the folder remembers it
@@ -84,6 +86,7 @@ def test_a_list_may_mix_tasks(start_stub: StartStub, tmp_path: Path) -> None:
     assert [(task["name"], len(task["labels"])) for task in tasks] == [("averitec", 4), ("choice", 2), ("number", 0)]
     assert [row["case"] for row in table] == ["", "", "x", "", ""]
     assert "nosuch" in table[4]["error"]
+    assert table[1]["verdict"] in ("A (a badger)", "B (an otter)")
 
 
 def test_the_table_says_which_rows_a_ceiling_left_out(start_stub: StartStub, tmp_path: Path) -> None:
@@ -96,6 +99,7 @@ def test_the_table_says_which_rows_a_ceiling_left_out(start_stub: StartStub, tmp
     rows = read_table(out)
     assert [row["status"] for row in rows] == ["done", "done", "failed", "not begun", "not begun"]
     assert "ceiling" in rows[2]["error"]
+    assert rows[2]["stop_reason"] == "budget_exhausted"
     assert ["a ceiling for all rows" in row["stop_reason"] for row in rows] == [False] * 3 + [True] * 2
 
 
@@ -107,6 +111,11 @@ def test_a_list_that_was_checked_before_says_so(start_stub: StartStub, tmp_path:
     assert moot(*words, tmp_path / "one").returncode == 0
     again = moot(*words, tmp_path / "two", "--replies", "reuse")
     assert "All of the 2 claims were checked before." in again.stderr
+    assert "--replies reuse" not in again.stderr
+    path.write_text("claim\nOtters sleep by day.\nOtters sleep by day\n")
+    told = moot(*words, tmp_path / "three", "--max-cost", "0.01").stderr
+    assert told.count("your check of") == 2
+    assert "--replies reuse" in told
     assert (again.returncode, len(stub.prompts())) == (0, 2)
 
 
@@ -118,7 +127,7 @@ def test_a_person_is_asked_about_odd_and_known_rows_and_may_take_stored_replies(
     path.write_text("claim\nOtters sleep by day.\nok\n")
     words = ["batch", str(path), *MODEL, "--out"]
     terminal = Terminal(*words, str(tmp_path / "one"))
-    assert "row 2, 'ok': it is no sentence" in terminal.answer("Enter: no, they are left out", "\n")
+    assert "row 2 (line 3), 'ok': it is no sentence" in terminal.answer("Enter: no, they are left out", "\n")
     assert terminal.end() == 3
     assert len(stub.prompts()) == 1
     terminal = Terminal(*words, str(tmp_path / "two"))
@@ -141,7 +150,7 @@ def test_rows_that_are_nearly_the_same_may_be_left_out(start_stub: StartStub, tm
     words = ["batch", str(path), *MODEL, "--out"]
     told = moot(*words, tmp_path / "one", "--leave-out", "2-3")
     assert told.returncode == 0, told.stderr
-    assert "row 4, 'Alte Otter schlafen am Tag meist.': as row 1" in told.stderr
+    assert "row 4 (line 5), 'Alte Otter schlafen am Tag meist.': as row 1" in told.stderr
     assert "--leave-out" in told.stderr
     assert [row["status"] for row in read_table(tmp_path / "one")] == ["done", "left out", "left out", "done"]
     assert "2 of 4 rows are done; 2 rows left out" in told.stdout
@@ -155,5 +164,8 @@ def test_rows_that_are_nearly_the_same_may_be_left_out(start_stub: StartStub, tm
     terminal.answer("p: go on and pay again", "\n")
     assert terminal.end() == 0
     assert [row["status"] for row in read_table(tmp_path / "two")] == ["done", "left out", "done", "left out"]
+    assert moot(*words, tmp_path / "three", "--language", "xx").returncode == 2
+    assert moot(*words, tmp_path / "three", "--language", "es", "--leave-out", "2").returncode == 0
+    assert '<html lang="es"' in (tmp_path / "three" / "3.html").read_text(encoding="utf-8")
     # too short to be told for certain: the language of the list
     assert '<html lang="de"' in (tmp_path / "two" / "3.html").read_text(encoding="utf-8")

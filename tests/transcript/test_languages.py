@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 from babel import Locale
 from moot.core.errors import UserError
+from moot.graphs._registry import SYSTEMS
 from moot.nodes._texts.verdict import NOTHING_FOUND, WARRANT_WORDS
 from moot.transcript import trial
 from moot.transcript.end import CONTRADICTED, NO_MAJORITY, WITHHELD
 from moot.transcript.language import LANGUAGES, LOCALES, language_of_claim, speaking, t, texts_of
 from moot.transcript.report import codes, head, names
 from moot.transcript.report.report import report
-from moot.transcript.report.sentences import all_sentences
+from moot.transcript.report.sentences import BEARING, all_sentences
 from moot.web.live_view import STEPS
 from moot.web.pages import NO_KEY, NO_WEB
 
@@ -61,10 +62,20 @@ def _in_tables() -> Iterator[str]:
     yield from (word for _, word in codes.FINDINGS.values())
     yield from (*head.STANCES.values(), *names.ROLES.values(), *names.ABOUT.values())
     yield from (head.NOT_MEASURED, head.NO_EDITOR, head.ONE_SIDED, *head.DECISIONS.values(), *head.DECIDED_BY.values())
-    yield from (*WARRANT_WORDS.values(), *all_sentences())
+    yield from (*WARRANT_WORDS.values(), *all_sentences(), *BEARING.values(), *_methods())
     yield from (NO_KEY, NO_WEB, NOTHING_FOUND, CONTRADICTED, NO_MAJORITY, WITHHELD)
     yield from (doing for _, doing in STEPS.values())
     yield from (heading.replace("{round}", "{number}") for heading in trial.HEADINGS.values())
+
+
+def _methods() -> Iterator[str]:
+    """The methods that ordinary reports name: those of the page's choices, and moot's own. Others are in English."""
+    for entry in (SYSTEMS[graph] for graph in ("tool_mad", "proclaim", "rag", "gated", "isolate")):
+        other = (one for values in entry.get("with", {}).values() for one in values.values())
+        for one in (entry, *other):
+            if about := one.get("description", "").partition(": ")[2]:
+                yield about[:1].upper() + about[1:]
+    yield from (SYSTEMS[graph]["title"] for graph in ("rag", "gated", "isolate"))
 
 
 def fields(text: str) -> set[str]:

@@ -223,6 +223,15 @@ async def test_the_report_says_who_said_the_claim_and_when() -> None:
     assert "Date of the claim: October 2020; by whom is not given." in report(document, "html")
 
 
+async def test_a_report_names_no_source_that_was_not_searched() -> None:
+    document = await a_debate()
+    document["corpora"] = []
+    document["settings"] |= {"retrieval": "none", "scoring": "consensus_only"}
+    page = report(document, "html")
+    assert "<small>reads " not in page
+    assert "different retrieval tools" not in page
+
+
 # --- answers and warnings ---------------------------------------------------------------------------------------------
 
 LABELS = (

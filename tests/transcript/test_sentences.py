@@ -14,9 +14,11 @@ import pytest
 from moot.nodes._texts.calibrated import guarantee
 from moot.nodes._texts.robustness_checks import result_sentences
 from moot.transcript.language import LANGUAGES, speaking
+from moot.transcript.report.report import report
 from moot.transcript.report.sentences import BETWEEN, all_sentences, translated
 
 from tests.frozen import record
+from tests.web.documents import a_debate
 
 ROOT = Path(__file__).parents[2]
 ENGLISH = """
@@ -123,9 +125,21 @@ def test_what_a_sentence_names_is_put_into_the_language_where_it_can_be() -> Non
         assert translated("The primary debate stops after 1 round: the court closes it.") == (
             "Die erste Debatte endet nach 1 Runde: das Gericht schließt sie."
         )
+        assert translated(
+            "of its quotes, 1 bears it out, 2 do not bear on it; 3 of 4 statements follow from the evidence"
+        ) == (
+            "von den Zitaten: 1 stützt die Antwort und 2 sagen nichts über die Antwort; aus den Belegen folgen 3 von 4 "
+            "Aussagen"
+        )
         assert translated(guarantee(30, 0.1)) is not None
         assert translated("A call was not made.") is None
     assert translated("The rounds are used up.") is None
+
+
+async def test_the_steps_of_a_trial_are_in_the_readers_language() -> None:
+    page = report(await a_debate("proclaim"), "md", "de")
+    english = ("piece", "(above", "nothing", "resolved", "still open", "logic ", "expert", "called by", "counsel")
+    assert [words for words in english if words in page] == []
 
 
 def test_the_results_of_robustness_are_in_the_readers_language() -> None:

@@ -96,9 +96,10 @@ class Group:
 
 
 def chip_of(document: Mapping[str, Any], answer: str | None) -> Chip:
-    """An answer, of an agent or of the debate, as a chip."""
-    kind = answer_kind(document["task"], answer)
-    return Chip(kind, plain(answer_word(kind, answer)))
+    """An answer, of an agent or of the debate, as a chip. The letter of an option has the option's text."""
+    task = document["task"]
+    kind = answer_kind(task, answer)
+    return Chip(kind, plain(answer_word(kind, full_answer(task, answer) if answer and kind == "text" else answer)))
 
 
 def in_reader_words(document: Mapping[str, Any], text: str, names: Names) -> tuple[str, str]:

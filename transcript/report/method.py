@@ -16,7 +16,7 @@ from moot.nodes._texts.task import TASKS, full_answer
 from moot.retrievers._evidence import given_evidence
 from moot.transcript.document import settings_to_read
 from moot.transcript.end import compared_words, control_lines
-from moot.transcript.language import listed, t
+from moot.transcript.language import in_clauses, listed, t
 from moot.transcript.line import format_duration, has_rounds
 from moot.transcript.report.codes import answer_kind, answer_word, in_words, model_words
 from moot.transcript.report.sources import plain
@@ -31,10 +31,10 @@ def run_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     about = entry_of(document["graph"], document["settings"]).get("description")
     about = about or load_graph(document["graph"]).description
     about = about.partition(": ")[2] or about
-    name = graph_title(document["graph"])
+    name = t(graph_title(document["graph"]))
     ids = dict.fromkeys((document["id"],) if document["id"] else ())
     facts = [
-        (t("Method"), f"{name}. {about[:1].upper()}{about[1:]}"),
+        (t("Method"), f"{name}. {t(about[:1].upper() + about[1:])}"),
         (t("Model"), models_in_words(document)),
         (t("Time and usage"), usage_in_words(document)),
         (t("Cost"), cost(document)),
@@ -76,7 +76,7 @@ def models_in_words(document: Mapping[str, Any]) -> str:
         [name] = parts
         return t("{model} in every part", model=model_words(name))
     named = [t("{model} as {roles}", model=model_words(name), roles=listed(roles)) for name, roles in parts.items()]
-    return "; ".join(named) or t("none")
+    return in_clauses(named) or t("none")
 
 
 def usage_in_words(document: Mapping[str, Any]) -> str:
@@ -92,7 +92,7 @@ def usage_in_words(document: Mapping[str, Any]) -> str:
         parts.append(t("the tokens of {count} calls are not known", count=usage["uncounted"]))
     if replayed := sum(bool(call.get("from_store")) for call in document["calls"]):
         parts.append(t("{count} calls had stored replies and cost nothing", count=replayed))
-    return "; ".join(parts)
+    return in_clauses(parts)
 
 
 def cost(document: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moot.nodes._steps.retrieving import sources_of
-from moot.transcript.language import listed, t
+from moot.transcript.language import in_clauses, listed, t
 from moot.transcript.report.codes import source_words
 
 ROLES = {
@@ -53,7 +53,7 @@ class Names:
             for one in declared
             if isinstance(one, Mapping) and one.get("retriever")
         }
-        if document["corpora"]:  # what was read in fact
+        if document["corpora"] or settings.get("retrieval") == "none":  # what was read in fact
             searched = {}
         for reading in document["corpora"]:
             searched.setdefault(reading["agent"], {})[source_words(reading["retriever"])] = None
@@ -77,7 +77,7 @@ class Names:
         found = [t("reads {sources}", sources=self.searched[agent])] if agent in self.searched else []
         found += [t(ABOUT[agent])] if agent in ABOUT else []
         found += [t("called “{name}” in the debate", name=agent)] if agent in self.mentioned else []
-        return "; ".join(found)
+        return in_clauses(found)
 
     def with_names(self, text: str) -> str:
         """Replaces the debaters' names in a sentence that moot wrote; returns the sentence with the names for readers.

@@ -12,7 +12,7 @@ from moot.nodes._runtime.turns import Citation, Said, Score
 from moot.nodes._steps.score import METRICS
 from moot.nodes._texts.verdict import WARRANT_WORDS
 from moot.retrievers._evidence import clean
-from moot.transcript.language import listed, t
+from moot.transcript.language import in_clauses, isolated, listed, t
 from moot.transcript.line import Line, Section
 from moot.transcript.report.codes import CODES, words_for
 from moot.transcript.report.head import Chip, in_reader_words, said_chip
@@ -216,7 +216,8 @@ def _why_next(document: Mapping[str, Any], column: Column, names: Names, *, last
     reasons = [words_for("round", reason)] if reason and reason not in CODES["stop"] else []
     if reason == "unstable" and record:
         low = _low_scores(document, record, names)
-        reasons = [": ".join(filter(None, (t("The answers agreed, but did not pass the checks"), "; ".join(low))))]
+        told = t("The answers agreed, but did not pass the checks")
+        reasons = [t("{name}: {text}", name=told, text=in_clauses(low)) if low else told]
     if last and document["stop_reason"] and (reason, document["stop_reason"]) != ("unchanged", "consensus"):
         ended = t("It ended: {reason}", reason=words_for("stop", document["stop_reason"]))
         same = reason in ("stable", "agreed", "single_pass", "preferred") or document["stop_reason"] == "single_pass"
@@ -233,7 +234,8 @@ def _low_scores(document: Mapping[str, Any], record: Mapping[str, Any], names: N
             if metric in scores and least is not None and (value is None or value < least):
                 score = t("not known") if value is None else f"{value:.2f}"
                 needed = t("needed {least}", least=f"{least:.2f}")
-                found.append(f"{names(agent)}, {words_for('score', metric)}: {score} ({needed})")
+                what = f"{names(agent)}, {words_for('score', metric)}"
+                found.append(t("{name}: {text}", name=what, text=f"{score} ({needed})"))
     return found
 
 
@@ -290,8 +292,11 @@ def _answers_line(cards: Iterable[Card]) -> str:
             given.setdefault(chip.word, {})[card.who] = None
     if len(given) == 1:
         [(word, who)] = given.items()
-        return f"{t('both') if len(who) == 2 else t('all') if len(who) > 2 else next(iter(who))}: {word}"
-    return "; ".join(f"{listed(who) if len(who) <= 4 else len(who)}: {word}" for word, who in given.items())
+        all_of_them = t("both") if len(who) == 2 else t("all") if len(who) > 2 else next(iter(who))
+        return t("{name}: {text}", name=all_of_them, text=word)
+    return in_clauses(
+        t("{name}: {text}", name=listed(who) if len(who) <= 4 else len(who), text=word) for word, who in given.items()
+    )
 
 
 def _add_line(
@@ -361,17 +366,20 @@ def _citation_items(citations: Iterable[Citation], sources: Sources) -> list[Ite
     items: list[Item] = []
     for citation in citations:
         number = sources.numbers.get(citation["evidence_id"])
-        quote = t("“{answer}”", answer=plain(citation["quote"]))
+        quote = isolated(t("“{answer}”", answer=plain(citation["quote"])))
         if citation["fabricated"] or number is None:
-            invented = f"{quote}: {t('names a source that the agent was not shown; not counted')}"
+            invented = t(
+                "{name}: {text}", name=quote, text=t("names a source that the agent was not shown; not counted")
+            )
             items.append(Item(t("Quoted"), [(invented, None)], bad=True))
         elif citation["verified"]:
             bears = WARRANT_WORDS.get(citation.get("warrant"))
-            does: TextParts = [(f": {t(bears)}", None)] if bears else []
+            does: TextParts = [(t("{name}: {text}", name="", text=t(bears)), None)] if bears else []
             said = [(quote, None), ("", number), *does]
             items.append(Item(t("Quoted"), said, bad=citation.get("warrant") == "contradicts"))
         else:
-            faulty: TextParts = [(quote, None), ("", number), (f": {t('not in this source in these words')}", None)]
+            why = t("{name}: {text}", name="", text=t("not in this source in these words"))
+            faulty: TextParts = [(quote, None), ("", number), (why, None)]
             items.append(Item(t("Quoted"), faulty, bad=True))
     return items
 
@@ -380,7 +388,7 @@ def _score_item(score: Score) -> Item:
     """A score of an answer, with its threshold."""
     needed = f", {t('needed {least}', least=f'{score.least:.2f}')}" if score.least is not None else ""
     value = t("not known") if score.value is None else f"{score.value:.2f}"
-    text = f"{words_for('score', score.name)}: {value}{needed}"
+    text = t("{name}: {text}", name=words_for("score", score.name), text=f"{value}{needed}")
     if score.statements:
         whole = len(score.statements)
         text = t("{part} of {whole} statements are in its passages", part=sum(score.statements), whole=whole)

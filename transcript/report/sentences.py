@@ -17,7 +17,19 @@ from moot.transcript.report.codes import source_words
 PLACE = re.compile(r"\\\{(\w+)\\\}")
 CODES = re.compile(r"`([^`]+)`(?: and (?=`)|$)")
 QUOTED = re.compile(r"""(['"])(.+?)\1(?: and (?=['"])|$)""", re.DOTALL)
+BEARING = {
+    "bear": "{count} bear it out",
+    "bears": "{count} bear it out",
+    "speak": "{count} speak against it",
+    "speaks": "{count} speak against it",
+    "do": "{count} do not bear on it",
+    "does": "{count} do not bear on it",
+}
+"""What a number of quotes does for an answer, by the first word after the number (`counted_warrants`)."""
+BEARS = re.compile(r"(\d+) (bears?|speaks?|do|does) (?:it out|against it|not bear on it)(?:, (?=\d)|$)")
 ROUNDS = re.compile(r"(\d+) rounds?")
+PIECES = re.compile(r"(\d+) pieces?")
+SEARCHES = re.compile(r"(\d+) retrievals?")
 BETWEEN = re.compile(r"(?<=[.]) (?=[A-Z`])")
 """A place between two sentences."""
 
@@ -60,6 +72,12 @@ def _named(value: str, labels: Container[str]) -> str:
     if QUOTED.sub("", value) == "":
         quoted = [one[2] for one in QUOTED.finditer(value)]
         return listed(one if one in labels else t("“{answer}”", answer=one) for one in quoted)
+    if BEARS.sub("", value) == "":
+        return listed(t(BEARING[one[2]], count=int(one[1])) for one in BEARS.finditer(value))
     if rounds := ROUNDS.fullmatch(value):
         return t("{count} rounds", count=int(rounds[1]))
+    if pieces := PIECES.fullmatch(value):
+        return t("{count} pieces", count=int(pieces[1]))
+    if searches := SEARCHES.fullmatch(value):
+        return searches[1]
     return _sentence(value, labels) or value

@@ -107,7 +107,7 @@ def _entry(batch: Batch, job: Job, result: Result, running: RunningBatch | None)
     return {
         "number": row.number,
         "claim": row.claim,
-        "about": " · ".join(filter(None, (row.speaker, row.claim_date and day_in_words(row.claim_date)))),
+        "about": [*filter(None, (row.speaker, row.claim_date and day_in_words(row.claim_date)))],
         "same_as": job.same_as,
         "status": status,
         "document": document,

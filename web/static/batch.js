@@ -1,7 +1,7 @@
 // A batch that the server runs: progress, verdicts and cost. It continues without this page.
 
 import { ask } from "./api.js";
-import { announce, fault, h, icon, sync } from "./dom.js";
+import { announce, dotted, fault, h, icon, sync } from "./dom.js";
 import { METHODS, judged, modelName, when } from "./past.js";
 import { removing } from "./result.js";
 import { t } from "./text.js";
@@ -134,8 +134,8 @@ class BatchPage {
     const claim = href ? h("a", { href, dir: "auto" }, row.claim) : h("span", { class: "words", dir: "auto" }, row.claim);
     const [used, pieces, found, notFound] = row.quotes ?? [];
     const quotes = row.quotes && [t("{part} of {whole}", { part: used, whole: pieces }), h("small", {}, notFound ? t("{count} quotes, {found} found", { count: found + notFound, found }) : found ? t("{count} quotes, all found", { count: found }) : t("no quotes"))];
-    const why = [row.divided && h("b", {}, t("Disagreement.") + " "), row.why || row.backing, row.warned && h("small", { class: "warning" }, row.warned), row.cut && h("small", { class: "warning" }, t("A limit ended this check early."))];
-    return h("tr", {}, h("td", { class: "tick num" }, row.number), h("td", { class: "claim" }, claim, row.about && h("small", { dir: "auto" }, row.about), row.same_as && h("small", {}, t("Same as claim {number}: checked once.", { number: row.same_as }))), h("td", { class: "v" }, this.#standing(row)), h("td", { class: "back", dir: "auto" }, why), h("td", { class: "so", "data-name": (t("Sources quoted:") + " ") }, quotes), h("td", { class: "cost num", "data-name": (t("Cost:") + " ") }, row.document ? dollars(row.usd) : ""), h("td", { class: "time num", "data-name": (t("Time:") + " ") }, row.document && typeof row.seconds === "number" ? lasted(row.seconds) : ""));
+    const why = [row.divided && h("b", {}, t("Disagreement.") + " "), h("span", { dir: "auto" }, row.why || row.backing), row.warned && h("small", { class: "warning" }, row.warned), row.cut && h("small", { class: "warning" }, t("A limit ended this check early."))];
+    return h("tr", {}, h("td", { class: "tick num" }, row.number), h("td", { class: "claim" }, claim, row.about.length > 0 && h("small", {}, dotted(row.about)), row.same_as && h("small", {}, t("Same as claim {number}: checked once.", { number: row.same_as }))), h("td", { class: "v" }, this.#standing(row)), h("td", { class: "back" }, why), h("td", { class: "so", "data-name": (t("Sources quoted:") + " ") }, quotes), h("td", { class: "cost num", "data-name": (t("Cost:") + " ") }, row.document ? dollars(row.usd) : ""), h("td", { class: "time num", "data-name": (t("Time:") + " ") }, row.document && typeof row.seconds === "number" ? lasted(row.seconds) : ""));
   }
 
   #standing(row) {

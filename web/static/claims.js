@@ -2,10 +2,10 @@
 
 import { ask } from "./api.js";
 import { batches } from "./batch.js";
-import { fault, h, message, move, sync } from "./dom.js";
+import { dotted, fault, h, message, move, sync } from "./dom.js";
 import { lists } from "./fields.js";
 import { begin as search, join, nameOf } from "./finding.js";
-import { claimsOf, earlier, expectedWords, Home, uuid } from "./home.js";
+import { claimsOf, dayOf, earlier, expectedWords, Home, uuid } from "./home.js";
 import { t } from "./text.js";
 
 const KEPT = "moot-claims";
@@ -35,7 +35,7 @@ export async function fromHome(main, kind, text, request) {
 function fromLines(main, text, request) {
   const claims = claimsOf(text).map((claim) => ({ id: uuid(), claim, own: true, ticked: true }));
   move("/moot/claims");
-  new Claims(main, { source: nameOf({ text: claims[0].claim }), url: "", claims, problems: [], request }).show();
+  new Claims(main, { source: nameOf({ text: claims[0].claim }), url: "", claims, problems: [], request }).open();
 }
 
 async function fromText(main, kind, text, request) {
@@ -71,7 +71,7 @@ async function fromRows(main, file, request, asked, answers = {}) {
   const bad = claims.filter((one) => one.problem).length;
   if (bad) problems.unshift(t("{part} of {count} rows cannot be used as they are. They are marked: correct them, and tick them.", { part: bad, count: claims.length }));
   if (!claims.length) throw new Error([t("There is no claim in this file."), ...problems].join(" "));
-  new Claims(main, { source: file.name, url: "", claims, problems, request, columns }).show();
+  new Claims(main, { source: file.name, url: "", claims, problems, request, columns }).open();
 }
 
 /** A row that cannot be used, with the texts of the file, so that the user can correct it. */
@@ -110,9 +110,9 @@ async function find(main, read, request) {
     if (request.builtIn) {
       const listed = await sentences(text);
       move("/moot/claims");
-      return new Claims(main, { source: nameOf(read), url: read.url ?? "", request, ...listed }).show();
+      return new Claims(main, { source: nameOf(read), url: read.url ?? "", request, ...listed }).open();
     }
-    new Claims(main, await search(main, text, request)).show();
+    new Claims(main, await search(main, text, request)).open();
   } catch (error) {
     history.replaceState(null, "", from);
     main.replaceChildren(...before);
@@ -145,6 +145,12 @@ class Claims {
     }
   }
 
+  /** Shows the claims in place of a form that had the focus, which then goes to their heading. */
+  open() {
+    this.show();
+    if (document.activeElement === document.body) this.main.querySelector("h1").focus();
+  }
+
   show() {
     this.store();
     document.title = t("Claims of {source} - moot", { source: this.kept.source });
@@ -164,7 +170,7 @@ class Claims {
     const all = h("p", { class: "small all" }, h("label", { for: "all" }, this.all, " " + t("All of them")));
     const table = h("table", { class: "claims" }, h("caption", { class: "vh" }, t("Claims and their places in the text")), h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "tick" }, h("span", { class: "vh" }, t("Check it"))), h("th", { scope: "col" }, t("Claim")), h("th", { scope: "col", class: "from" }, t("Place in the text, and reason")))), this.body);
     this.main.replaceChildren(
-      h("div", { class: "headrow" }, h("div", {}, h("h1", {}, t("{count} claims", { count: this.kept.claims.length })), h("p", { class: "quiet small", dir: "auto" }, this.kept.source)), h("div", { class: "acts" }, csv, other)),
+      h("div", { class: "headrow" }, h("div", {}, h("h1", { tabindex: "-1" }, t("{count} claims", { count: this.kept.claims.length })), h("p", { class: "quiet small", dir: "auto" }, this.kept.source)), h("div", { class: "acts" }, csv, other)),
       ...told,
       this.before,
       h("div", { class: "gostrip list" }, this.start, this.count, h("span", {}, h("label", { for: "at-once" }, t("Claims at the same time")), this.once), h("span", {}, h("label", { for: "most" }, t("Stop after spending (USD)")), this.most), this.problem),
@@ -249,10 +255,10 @@ class Claims {
       box.setAttribute("aria-label", t("Check: {claim}", { claim: text.value.slice(0, 80) }));
       this.#set(one, { claim: text.value });
     });
-    const facts = [one.speaker, one.date, one.page && t("page {number}", { number: one.page }), one.heading].filter(Boolean).join(" · ");
+    const facts = [one.speaker, one.date && dayOf(one.date), one.page && t("page {number}", { number: one.page }), one.heading];
     const filled = one.filled?.length > 0 && h("small", {}, t("Filled in from the text: {words}.", { words: one.filled.map(({ start, end }) => Array.from(one.claim).slice(start, end).join("")).join(", ") }));
     const corrections = one.problem && this.#corrections(one);
-    const where = [one.quote && h("q", { dir: "auto" }, one.quote), one.own && !one.quote && h("span", { class: "quiet" }, t("from your list")), h("small", {}, [facts, typeof one.score === "number" && t("worth checking: {score} of 1", { score: one.score.toFixed(2) }), one.reason].filter(Boolean).join(" · "))];
+    const where = [one.quote && h("q", { dir: "auto" }, one.quote), one.own && !one.quote && h("span", { class: "quiet" }, t("from your list")), h("small", {}, dotted([...facts, typeof one.score === "number" && t("worth checking: {score} of 1", { score: one.score.toFixed(2) }), one.reason]))];
     return h("tr", {}, h("td", { class: "tick" }, box), h("td", {}, text, one.left && h("small", {}, t("Left out: less worth checking.")), one.note && h("small", { class: "warning" }, one.note), one.hints?.map((hint) => h("small", { class: "warning" }, hint)), one.earlier?.map((check) => h("small", { class: "earlier" }, t("Checked before:") + " ", earlier(check))), corrections, filled), h("td", { class: "from" }, where));
   }
 

@@ -21,6 +21,11 @@ function fill(element, attributes, children) {
   return element;
 }
 
+/** Facts in a row with dots between them, each in its own direction; empty ones are left out. */
+export function dotted(facts) {
+  return facts.filter(Boolean).map((one, i) => [i > 0 && " · ", h("bdi", {}, one)]);
+}
+
 /** A link if the address is http(s), else the address as text. */
 export function link(address, text = address) {
   try {

@@ -41,7 +41,7 @@ export async function newCheck(main, again, many) {
 const ANSWERS = { sup: t("Supported"), ref: t("Refuted"), nee: t("Not enough evidence"), con: t("Conflicting") };
 
 /** A day in words; any other date as it is. */
-function dayOf(date) {
+export function dayOf(date) {
   return /^\d{4}-\d\d-\d\d$/.test(date) ? new Date(`${date}T12:00`).toLocaleDateString(PLACE, { day: "numeric", month: "long", year: "numeric" }) : date;
 }
 
