@@ -18,6 +18,7 @@ from moot.evals._runs.log_files import UNREADABLE, Header, find_logs, read_heade
 from moot.evals._runs.logs import REPORT_FIELDS, checked_document, damaged_error, samples_in
 from moot.evals._stats.calibration import confidence_threshold, score_counts
 from moot.evals._stats.measures import load_extra
+from moot.evals._stats.observations import question_digest
 from moot.graphs import load_graph
 from moot.nodes._records.entries import RoundRecord
 from moot.nodes._runtime.settings import checked_settings
@@ -274,7 +275,9 @@ def fit_logs(paths: Sequence[Path], alpha: float, features: Sequence[Feature] = 
 
 
 def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] | None, list[str]]]:
-    """Yield for each sample of a log the item's id, the result document (None if it has none) and the right answers."""
+    """Yield for each sample of a log a name of its item, the result document (None if it has none) and the right
+    answers. The name has a digest, because files without ids number their items.
+    """
     parts, graph = header.metadata.get("parts") or {}, str(header.metadata.get("graph"))
     settings = checked_settings(load_graph(graph).settings, header.metadata.get("settings") or {})
     if not {"prompts", "sources", "corpora"} <= parts.keys() or parts.get("behaviour") != version_of(graph, settings):
@@ -284,7 +287,8 @@ def _labelled_debates(header: Header) -> Iterator[tuple[str, Mapping[str, Any] |
             kind="invalid_setting",
         )
     for sample, document in _samples_of(header):
-        yield str(sample.id), document, [sample.target] if isinstance(sample.target, str) else list(sample.target)
+        name = f"{sample.id} {question_digest(sample)}"
+        yield name, document, [sample.target] if isinstance(sample.target, str) else list(sample.target)
 
 
 def _samples_of(header: Header, names: Sequence[str] = REPORT_FIELDS) -> Iterator[tuple[Any, Mapping[str, Any] | None]]:

@@ -387,6 +387,21 @@ def moot(*words: str) -> str:
     return found.output
 
 
+def test_claims_of_another_file_are_no_further_runs_of_an_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows have no ids, so the items of both files have the same numbers."""
+    monkeypatch.chdir(tmp_path)
+    run = ("eval", "run", "--graph", "multi_agent_voting", "--model", "fake:1")
+    for name in ("one", "two"):
+        rows = [{"claim": f"Claim {name} {i} holds.", "label": "SUPPORTS"} for i in range(2)]
+        Path(f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        moot(*run, "--task", f"claims={name}.jsonl", "--logs", name)
+    output = moot("calibrate", "one", "two")
+    assert "Fitted on 4 cases of multi_agent_voting, fever, fake:1." in output
+    moot(*run, "--task", "claims=two.jsonl", "--set", "seed=7", "--logs", "two-again")
+    assert "Fitted on 4 cases" in (output := moot("calibrate", "one", "two", "two-again"))
+    assert "left out: 2 further runs of an item" in output
+
+
 def check_calibration_of_a_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that a server reads ``calibration.json`` by its id, only from the operator's folder."""
     monkeypatch.setenv("MOOT_HOME", str(folder))
