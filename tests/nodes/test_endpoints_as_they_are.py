@@ -328,6 +328,25 @@ async def test_a_reply_of_thoughts_alone_is_asked_again_with_more_room_if_a_ceil
     assert answer or "max_tokens" in document["error"]["detail"]
 
 
+@pytest.mark.parametrize(
+    ("cut", "limits"),
+    [
+        ("Let me see. " * 60, [512, 4608]),  # a thought without a mark at its beginning
+        (f"<think>{'hm ' * 500}</think>{TEXT[:20]}", [512, 4608]),
+        (TEXT[:20], [512, 4608]),  # the other tokens are hidden, and not counted as thoughts
+        ('{"rationale": "' + "So it is said. " * 60, [512, 512]),  # no thoughts: asked for a shorter reply
+    ],
+)
+async def test_a_reply_that_thoughts_cut_short_is_asked_again_with_more_room(
+    endpoint: Serve, cut: str, limits: list[int]
+) -> None:
+    document, bodies = await debate(
+        endpoint, lambda n, _: completion(cut, "length", reply=512) if n == 1 else completion(TEXT), budget=60_000
+    )
+    assert document["answer"] == "SUPPORTS"
+    assert [body["max_completion_tokens"] for body in bodies] == limits
+
+
 async def test_cached_prompt_tokens_are_counted_and_priced(endpoint: Serve) -> None:
     ways: Any = [
         {"prompt_tokens_details": {"cached_tokens": 60}},
