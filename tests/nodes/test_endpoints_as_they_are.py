@@ -13,7 +13,7 @@ from aiohttp import web
 from moot.core.endpoint import Limits
 from moot.core.refusal_words import TABLE, meaning_of, parse_refusal
 from moot.graphs import load_graph
-from moot.nodes._models.contexts import forget_contexts
+from moot.nodes._models.contexts import context_of, forget_contexts
 from moot.nodes._models.prices import cost_of, costs_of
 from moot.nodes._models.reply_limits import forget_replies
 from moot.nodes._models.reply_parsing import read_reply
@@ -216,6 +216,13 @@ async def test_a_model_without_the_role_system_gets_its_instructions_from_the_us
     assert (document["answer"], len(bodies)) == ("SUPPORTS", 3)
     asked = "\n\n".join(message["content"] for message in bodies[0]["messages"])
     assert bodies[-1]["messages"] == [{"role": "user", "content": asked}]
+
+
+async def test_a_refusal_that_no_shortening_ends_is_shown_and_forgotten(endpoint: Serve) -> None:
+    document, _ = await debate(endpoint, lambda n, _: refusal("Your input is too long, friend."))
+    assert "HTTP 400: Your input is too long, friend." in document["error"]["detail"]
+    url = f"{document['error']['detail'].partition('/v1')[0]}/v1"
+    assert context_of("openai:m", url) is None
 
 
 @pytest.mark.parametrize(
