@@ -143,7 +143,8 @@ async def _ask_for_list(session: aiohttp.ClientSession, server: Choice, *, with_
     content = b""
     try:
         is_ollama = server.provider == "ollama"
-        path = f"{address.rstrip('/').removesuffix('/v1')}/api/tags" if is_ollama else f"{address.rstrip('/')}/models"
+        address = address.rstrip("/")
+        path = f"{address.removesuffix('/v1').removesuffix('/api')}/api/tags" if is_ollama else f"{address}/models"
         async with session.get(path, headers=headers, allow_redirects=False) as reply:
             if reply.status != 200:
                 if reply.status in (401, 403):
@@ -174,7 +175,7 @@ def model_names(content: bytes) -> list[str]:
     """The names in a list of models of an OpenAI-compatible server or of Ollama, in its order.
 
     Names that cannot be shown as they are, names with a key of the environment, and those of `OTHER_KINDS` are left
-    out.
+    out. Models that Ollama has elsewhere come last, because prompts leave this machine for them.
 
     Raises:
         ValueError: this is no list of models.
@@ -186,7 +187,9 @@ def model_names(content: bytes) -> list[str]:
     listed = found.get("data", found.get("models", 0)) if isinstance(found, dict) else 0  # 0: neither
     if not isinstance(listed, list | None):
         raise ValueError
-    names = [one.get("id") or one.get("name") for one in listed or [] if isinstance(one, dict)]
+    models = [one for one in listed or [] if isinstance(one, dict)]
+    models.sort(key=lambda one: bool(one.get("remote_host")))
+    names = [one.get("id") or one.get("name") for one in models]
     return [*dict.fromkeys(name for name in names if isinstance(name, str) and _is_usable(name))]
 
 

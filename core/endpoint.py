@@ -305,9 +305,7 @@ async def check_choice(response: Any) -> None:
         raise ErrorInReply(state)
     if not choices and error_text(body):
         raise ErrorInReply(body.get("error") or body)
-    if choices == []:
-        raise ErrorInReply({"message": "no choices"})
-    choice = choices[0] if isinstance(choices, list) else None
+    choice = choices[0] if choices and isinstance(choices, list) else None
     if not isinstance(choice, dict):
         return
     if choice.get("error"):

@@ -109,6 +109,7 @@ The first compares the whole names, the second the words in which they differ.
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The sentence "Did you mean X? ", with a space at its end; empty if no known name is similar."""
+    name = str(name)  # an input of a program may be anything
     similar = difflib.get_close_matches(name, list(known), n=5, cutoff=NAME_SIMILARITY)
     meant = next((other for other in similar if _is_misspelling(name, other)), None)
     return f"Did you mean {meant}? " if meant else ""

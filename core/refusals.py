@@ -101,9 +101,25 @@ def _explain_classes(causes: Sequence[BaseException], endpoint: Endpoint, model:
         )
         refused.may_cost = True
         return refused
+    if "://" not in endpoint.base_url:  # an object of a program, which may run in this process
+        return own_failure(causes[0], model)
     # Only langchain-openai's own error for an error in the answer quotes the endpoint; others quote parts of a reply.
     words = f": {_shown(causes[0])}" if type(causes[0]) is ValueError else ""
     return unreadable(endpoint, model, f"{type(causes[0]).__name__}{words}")
+
+
+def own_failure(error: BaseException, model: str) -> MootError:
+    """The error for an exception of a chat model that a program made, without a status or a known class."""
+    words = f"{type(error).__name__}: {_shown(error)}"
+    if meaning_of(words) == "too_long":
+        return UserError(
+            f"{model} refused the prompt as too long ({words}). Use a model with a longer context, a smaller `k`, or "
+            "shorter passages.",
+            kind="too_long",
+        )
+    return WorldError(
+        f"{model} failed ({words}). Test it on its own.", kind="bad_response", retryable=True, may_cost=True
+    )
 
 
 def _shown(error: BaseException) -> str:

@@ -173,7 +173,7 @@ async def open_chat_model(
         UserError: the name is invalid or unknown, a key or a package is missing, or the client cannot be created; or
             this process is a server that does not list the model (`check_called_model`).
     """
-    provider, _, model = name.partition(":")
+    provider, _, model = str(name).partition(":")
     if not model:
         raise UserError(f"A model is named provider:name, not {name!r}, e.g. openai:gpt-4o-mini.", kind="unknown_model")
     if rehearsal := current_rehearsal():

@@ -122,6 +122,17 @@ def reply_room(context: int, max_tokens: int | None = None, usual: int = REPLY_R
     return max_tokens or min(usual, context // 4)
 
 
+def learnt_context(model: str, address: str) -> int | None:
+    """The context that refusals have taught; None if none did."""
+    return _learnt.get((address, model))
+
+
+def restore_context(model: str, address: str, learnt: int | None) -> None:
+    """Forgets what was learnt since `learnt_context` returned ``learnt``."""
+    _learnt.pop((address, model), None)
+    _learnt.update({(address, model): learnt} if learnt else {})
+
+
 # --- refusals of endpoints --------------------------------------------------------------------------------------------
 
 

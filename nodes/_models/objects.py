@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import Runnable
 from langchain_core.vectorstores import VectorStore
 from moot.core.endpoint import OLLAMA_HOST, PROVIDERS, Endpoint, ollama_address
 from moot.core.errors import UserError
@@ -68,7 +67,7 @@ def _named(value: Any, check: Callable[[Any], Any], kinds: tuple[type, ...], wan
         value = value.held
     if isinstance(value, kinds) and not isinstance(value, type):
         return object_name(value)
-    if isinstance(value, Runnable | VectorStore | Embeddings | type):
+    if not isinstance(value, str | int | float | Mapping | list | tuple | None):
         raise ValueError(f"an object must be {wanted}, not a {type(value).__name__}; set options in the object itself")
     if isinstance(value, str) and is_object(value):
         raise ValueError(

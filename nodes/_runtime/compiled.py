@@ -26,7 +26,7 @@ from moot.nodes._models.spend import spent_by
 from moot.nodes._records.reducers import written_values
 from moot.nodes._runtime.document import document_of, failed
 from moot.nodes._runtime.nesting import ResumeListener, parent_config
-from moot.nodes._runtime.run_settings import check_resumed, resumed_settings, settings_of_run
+from moot.nodes._runtime.run_settings import check_config, check_resumed, resumed_settings, settings_of_run
 from moot.nodes._runtime.settings import Settings
 from moot.nodes._runtime.sync import stream_in_loop
 from moot.nodes._runtime.trace import with_speakers_name
@@ -48,11 +48,13 @@ class CompiledDebateGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     def stream(self, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:
         """The chunks of `astream`; see `stream_in_loop`."""
+        check_config(config)
         return stream_in_loop(self, input, config, options)
 
     async def astream(self, input: Any, config: Any = None, **options: Any) -> AsyncIterator[Any]:
         """Calls LangGraph's method with the run's settings as context, in the outer debate's `Session` or a new one."""
         guard_traces()
+        check_config(config)
         self._check_input(input, is_node=bool(parent_config(config)))
         options["context"] = settings_of_run(self, config, options.get("context"))
         if ((config or {}).get("configurable") or {}).get("checkpoint_ns"):

@@ -19,6 +19,16 @@ OF_LANGCHAIN = RunnableConfig.__annotations__.keys()
 """The keys of a config."""
 
 
+def check_config(config: Any) -> None:
+    """Refuses a config that is no dict, such as settings in its place."""
+    if config is not None and not isinstance(config, Mapping):
+        raise UserError(
+            f"The config is of the type {type(config).__name__}; it must be a dict, and settings belong into the "
+            "context: ainvoke(..., context=...).",
+            kind="invalid_setting",
+        )
+
+
 def settings_of_run(graph: Any, config: RunnableConfig | None, context: Any) -> Settings:
     """The settings of a run of a compiled `DebateGraph`: its own context or, without one, that of the graph around."""
     checked: type[Settings] = graph.builder.context_schema

@@ -458,6 +458,11 @@ def test_names_of_models_are_plain_text_whatever_a_server_sends(content: bytes) 
     assert len(names) == len({*names})
 
 
+def test_models_that_ollama_has_elsewhere_come_last() -> None:
+    models = [{"name": "gpt-oss:120b-cloud", "remote_host": "https://ollama.com:443"}, {"name": "qwen3:8b"}]
+    assert model_names(json.dumps({"models": models}).encode()) == ["qwen3:8b", "gpt-oss:120b-cloud"]
+
+
 # --- `moot` alone -----------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from moot.core.errors import UserError, did_you_mean
 from moot.graphs import load_graph
@@ -22,6 +24,8 @@ from moot.nodes._runtime.settings import checked_settings
 )
 def test_only_a_similar_name_is_suggested(name: str, known: list[str], meant: str) -> None:
     assert did_you_mean(name, known) == (f"Did you mean {meant}? " if meant else "")
+    unlike: Any = 5
+    assert did_you_mean(unlike, known) == ""
 
 
 @pytest.mark.parametrize("graph", [*DESCRIPTIONS, *OTHER_GRAPHS])

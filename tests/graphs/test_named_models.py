@@ -122,6 +122,11 @@ async def test_settings_in_a_runs_own_configurable_are_an_error(stub: StubEndpoi
     for run in (graph.ainvoke(CLAIM, named), graph.with_config(named).ainvoke(CLAIM, context={"model": NAMED})):
         with pytest.raises(UserError, match="'seed', but settings belong into the context: ainvoke"):
             await run
+    misplaced: Any = Settings(model=NAMED)
+    with pytest.raises(UserError, match="type Settings; it must be a dict, and settings belong into the context"):
+        await graph.ainvoke(CLAIM, misplaced)
+    with pytest.raises(UserError, match="settings belong into the context"):
+        graph.invoke(CLAIM, misplaced)
     document = await as_subgraph(graph, None).ainvoke(CLAIM, named, context={"model": NAMED})
     assert (document["settings"]["seed"], models_called(stub)) == (None, {"stub-named"})
 

@@ -24,7 +24,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 from moot.core.callers import serving_callers
 from moot.core.errors import UserError
-from moot.graphs import gated, rag, react, standard_mad
+from moot.graphs import gated, load_graph, rag, react, standard_mad
 from moot.graphs.react import ReactSettings
 from moot.graphs.standard_mad import StandardMadSettings
 from moot.nodes import ModelChoice, Settings, StoreUse, graph_node, open_chat_model, store_use
@@ -257,3 +257,33 @@ async def test_a_ceiling_of_a_debate_with_an_object(start_stub: StartStub) -> No
         {"claim": "Copper conducts."}, context={"model": chat, "sources": ["bm25:demo-news"], "max_calls": 3}
     )
     assert (document["status"], document["usage"]["ceilings"]["max_calls"]["spent"]) == ("done", 1)
+
+
+class Broken(Own):
+    """A model whose call fails in this process."""
+
+    fault: str
+
+    def _generate(self, *_: Any, **__: Any) -> ChatResult:
+        raise ValueError(self.fault)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "words"),
+    [
+        ("no GPU", "bad_response", "object:Broken failed (ValueError: no GPU). Test it on its own."),
+        ("Requested tokens (9) exceed context window of 8", "too_long", "accepts 8 tokens"),
+    ],
+)
+async def test_the_words_of_a_model_that_fails_in_this_process_reach_the_user(
+    fault: str, kind: str, words: str
+) -> None:
+    context: Any = {"model": Broken(fault=fault), "attempts": 1}
+    document = await load_graph("standard_prompting").graph.ainvoke({"claim": CLAIM}, context=context)
+    assert document["error"]["kind"] == kind
+    assert words in document["error"]["detail"]
+
+
+def test_a_function_is_no_source() -> None:
+    with pytest.raises(ValidationError, match="must be a LangChain retriever.* not a function"):
+        ReactSettings(model="fake:1", sources=[lambda query: []])

@@ -13,6 +13,7 @@ from aiohttp import web
 from moot.core.endpoint import Limits
 from moot.core.refusal_words import TABLE, meaning_of, parse_refusal
 from moot.graphs import load_graph
+from moot.nodes._models.contexts import context_of, forget_contexts
 from moot.nodes._models.prices import cost_of, costs_of
 from moot.nodes._models.reply_parsing import read_reply
 from moot.retrievers._encoders import TextsTooLong, open_encoder
@@ -138,7 +139,6 @@ def test_other_limits_are_not_taken_for_a_prompt_that_is_too_long(text: str) -> 
         ({"error_code": 17, "error_msg": "daily limit reached"}, "bad_response", "daily limit reached"),
         ({"success": False, "errors": [{"message": "no upstream"}]}, "bad_response", "no upstream"),
         ({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, "quota", "insufficient balance"),
-        ({"choices": []}, "bad_response", "no choices"),
     ],
 )
 async def test_the_words_of_a_provider_reach_the_user(endpoint: Serve, response: Any, kind: str, words: str) -> None:
@@ -205,6 +205,13 @@ async def test_a_model_without_the_role_system_gets_its_instructions_from_the_us
     assert (document["answer"], len(bodies)) == ("SUPPORTS", 3)
     asked = "\n\n".join(message["content"] for message in bodies[0]["messages"])
     assert bodies[-1]["messages"] == [{"role": "user", "content": asked}]
+
+
+async def test_a_refusal_that_no_shortening_ends_is_shown_and_forgotten(endpoint: Serve) -> None:
+    document, _ = await debate(endpoint, lambda n, _: refusal("Your input is too long, friend."))
+    assert "HTTP 400: Your input is too long, friend." in document["error"]["detail"]
+    url = f"{document['error']['detail'].partition('/v1')[0]}/v1"
+    assert context_of("openai:m", url) is None
 
 
 @pytest.mark.parametrize(
@@ -315,6 +322,25 @@ async def test_a_reply_of_thoughts_alone_is_asked_again_with_more_room_if_a_ceil
     assert document["answer"] == answer
     assert [body["max_completion_tokens"] for body in bodies] == limits
     assert answer or "max_tokens" in document["error"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("cut", "limits"),
+    [
+        ("Let me see. " * 60, [512, 4608]),  # a thought without a mark at its beginning
+        (f"<think>{'hm ' * 500}</think>{TEXT[:20]}", [512, 4608]),
+        (TEXT[:20], [512, 4608]),  # the other tokens are hidden, and not counted as thoughts
+        ('{"rationale": "' + "So it is said. " * 60, [512, 512]),  # no thoughts: asked for a shorter reply
+    ],
+)
+async def test_a_reply_that_thoughts_cut_short_is_asked_again_with_more_room(
+    endpoint: Serve, cut: str, limits: list[int]
+) -> None:
+    document, bodies = await debate(
+        endpoint, lambda n, _: completion(cut, "length", reply=512) if n == 1 else completion(TEXT), budget=60_000
+    )
+    assert document["answer"] == "SUPPORTS"
+    assert [body["max_completion_tokens"] for body in bodies] == limits
 
 
 async def test_cached_prompt_tokens_are_counted_and_priced(endpoint: Serve) -> None:

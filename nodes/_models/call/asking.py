@@ -13,6 +13,8 @@ from moot.nodes._models.call.request import Asker, Request, Way
 from moot.nodes._models.reply_limits import limit_of, note_thinking
 from moot.nodes._models.reply_parsing import text_of
 from moot.nodes._models.step_record import tokens_of
+from moot.nodes._records.entries import Call
+from moot.nodes._texts.thoughts import OBJECT
 from moot.prompts import as_data
 
 LONGEST_ECHO = 2000
@@ -22,7 +24,7 @@ LONGEST_ECHO = 2000
 def asking(below: Way, speaker: Asker) -> Way:
     """A layer: the first usable reply of at most two; the second request says why the first reply was unusable.
 
-    If the first reply was cut off before it said anything, the second request is the first one with more room.
+    If a model's thoughts took the room of the first reply, the second request is the first one with more room.
     """
 
     async def ask_until_usable(request: Request) -> AIMessage:
@@ -44,7 +46,7 @@ def asking(below: Way, speaker: Asker) -> Way:
         if entry and not stored:
             await entry.keep_unusable(message, request.calls[-1])
         second = replace(request, messages=[*request.messages, *second_request(message, problem)])
-        if request.calls[-1]["outcome"] == "cut" and not text_of(message).strip():
+        if is_cut_in_thoughts(message, request.calls[-1]) and (speaker.model.is_capped or not text_of(message).strip()):
             if own_limit(speaker.model):
                 raise error
             note_thinking(speaker.model.name, request.calls[-1]["completion_tokens"] or 0)
@@ -58,6 +60,14 @@ def asking(below: Way, speaker: Asker) -> Way:
         return message
 
     return ask_until_usable
+
+
+def is_cut_in_thoughts(message: AIMessage, call: Call) -> bool:
+    """Whether a reply was cut off before its object began, or so soon after that most of its tokens were thoughts."""
+    said = text_of(message).strip()
+    has_shown_thoughts = said != text_of(message, thoughts=True).strip()
+    is_short = len(said) < (call["completion_tokens"] or 0)  # less than a character for each token
+    return call["outcome"] == "cut" and (has_shown_thoughts or is_short or not OBJECT.search(said))
 
 
 def conversing(below: Way, speaker: Asker) -> Way:

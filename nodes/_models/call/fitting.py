@@ -6,10 +6,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from moot.core.errors import UserError
+from moot.core.refusal_words import parse_refusal
 from moot.nodes._models.call.request import Asker, Request, Way
 from moot.nodes._models.chat_models import ChatModel
 from moot.nodes._models.contexts import (
@@ -19,7 +20,9 @@ from moot.nodes._models.contexts import (
     context_of,
     count_prompt,
     learn_from_refusal,
+    learnt_context,
     reply_room,
+    restore_context,
     weight_of,
 )
 from moot.nodes._models.reply_limits import REPLY_TOKENS, limit_of
@@ -36,31 +39,43 @@ def fitting(below: Way, speaker: Asker) -> Way:
     model, name = speaker.model, speaker.model.name
 
     async def fit(request: Request) -> AIMessage:
-        before = 0
+        before, refusal, place = 0, cast(UserError | None, None), (name, model.endpoint.base_url)
+        learnt = learnt_context(*place)
         for refusals in range(MOST_REFUSALS + 1):
             # The prompt of a role that decides is also shortened to the budget that the ceilings leave.
             room = speaker.budget.prompt_bytes(speaker.role, request.prompt, name)
             if room is not None:
                 room -= schema_bytes(request)
             limit = fitted_limit(speaker, request)
-            fitted = fit_messages(
-                request.messages,
-                model,
-                speaker.role,
-                speaker.context_tokens,
-                request.ranks,
-                room,
-                limit,
-                request.visible_tokens,
-            )
+            try:
+                fitted = fit_messages(
+                    request.messages,
+                    model,
+                    speaker.role,
+                    speaker.context_tokens,
+                    request.ranks,
+                    room,
+                    limit,
+                    request.visible_tokens,
+                )
+            except UserError as error:
+                if refusal and parse_refusal(refusal.detail)[0] is None:
+                    # The context was guessed, in vain: the endpoint's own words say more.
+                    restore_context(*place, learnt)
+                    raise refusal from error
+                raise
             speaker.set_not_shown(fitted.left_out)
             try:
                 message = await below(replace(request, messages=fitted.messages, reply_tokens=limit))
             except UserError as error:
-                if error.kind != "too_long" or refusals == MOST_REFUSALS or fitted.size == before:
+                if error.kind != "too_long":
                     raise
-                learn_from_refusal(name, model.endpoint.base_url, error.detail, fitted.size, limit)
-                before = fitted.size
+                if refusals == MOST_REFUSALS or fitted.size == before:
+                    if parse_refusal(error.detail)[0] is None:
+                        restore_context(*place, learnt)
+                    raise
+                learn_from_refusal(*place, error.detail, fitted.size, limit)
+                before, refusal = fitted.size, error
                 continue
             call = request.calls[-1]
             count_prompt(name, fitted.size, call["prompt_tokens"])
