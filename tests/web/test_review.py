@@ -130,6 +130,8 @@ async def test_an_editor_comments_on_a_passage_and_loses_no_draft(
     await panel.locator(".newer ins").get_by_text("Bo's words.").wait_for()
     assert await panel.locator("#comment").input_value() == "Which pond?"
     assert await panel.locator("#summary").input_value() == "A draft."
+    await panel.get_by_role("button", name="Take theirs").click()
+    assert await panel.locator("#summary").input_value() == "Bo's words."
     await panel.get_by_role("button", name="Add the comment").click()
     await panel.locator(".hist").get_by_text("Which pond?").wait_for()
     assert len(stored(id)) == 4

@@ -193,7 +193,7 @@ class Panel {
       const isWritten = Object.keys(kept).length > 0;
       if (!isWritten) delete this.place.dataset.writing;
       if (!refused && !(isWritten && newer.some((entry) => DECIDES.includes(entry.action)))) return this.show(review, kept);
-      const theirs = h("button", { type: "button", class: "btn slim", onclick: () => this.show(review) }, t("Take theirs"));
+      const theirs = h("button", { type: "button", class: "btn slim", onclick: () => this.show(review, kept.comment && { comment: kept.comment, passage: kept.passage }) }, t("Take theirs"));
       this.show(review, kept, [fault(refused || t("The check was changed since you opened it.")), h("ol", { class: "newer" }, newer.map((entry) => h("li", {}, entryOf(entry, review)))), h("p", { class: "small" }, t("What you wrote is still below. Decide again, or take theirs.")), theirs]);
     } catch (error) {
       this.problem.replaceChildren(fault(error.message));
