@@ -131,9 +131,9 @@ def _print_history(history: History, machine: dict[str, Any]) -> None:
     for entry, changed in zip(history, changes(history), strict=True):
         lines += ["", f"{entry.number}. {entry.action}, {entry.person}, {moment(entry)}"]
         for name in FIELDS:
-            if name in changed:
+            if name in changed and (name != "to_readers" or entry.to_readers):  # which belongs to one entry
                 before, after = changed[name]
-                was = f" (was: {before})" if before else ""
+                was = f" (was: {before})" if before and name != "to_readers" else ""
                 lines.append(f"   {LABELS.get(name, name)}: {after or 'none'}{was}")
         place = machine["passages"].get(entry.passage, f"{entry.passage}, of another version")
         lines += [f"   on [{place}]: {entry.note}"] if entry.passage else []

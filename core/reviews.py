@@ -121,6 +121,11 @@ class History(tuple[Entry, ...]):
         return next((entry for entry in reversed(self) if AFTER.get(entry.action) == entry.stage), None)
 
     @property
+    def written(self) -> Entry | None:
+        """The last entry in which an editor wrote words; they name sources of its document."""
+        return next((entry for entry in reversed(self) if entry.action in ("save", "approve", "correct")), None)
+
+    @property
     def decided(self) -> Entry | None:
         """The entry whose words readers see; None unless the check is approved or corrected."""
         return self.settled if self.stage in DECIDED else None

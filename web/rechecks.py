@@ -246,8 +246,10 @@ def record(
     The check is no longer due if everything is known and nothing must be debated anew; ``next_day`` is the next day.
     """
     change: dict[str, Any] = {"note": summary(looked, sources_of(document).numbers), "found": looked.findings}
-    if next_day or (looked.is_complete and not looked.changed):
+    if next_day:
         change["look_again"] = next_day
+    elif looked.is_complete and not looked.changed:
+        change |= _no_longer_due(stem)
     return _add(stem, change, person)
 
 
@@ -257,8 +259,15 @@ def record_version(
     """Adds to the history of a check that it is debated anew, and with which ``verdict`` if it has ended; blocking."""
     change: dict[str, Any] = {"version": debate, "note": "A new debate of the check has begun."}
     if verdict is not None:
-        change |= {"note": f"Debated anew: {verdict} (was: {document['answer']}).", "look_again": None}
+        change |= {"note": f"Debated anew: {verdict} (was: {document['answer']}).", **_no_longer_due(stem)}
     _add(stem, change, person)
+
+
+def _no_longer_due(stem: str) -> dict[str, None]:
+    """The change that takes away the day to look again if it has come; a later one stays."""
+    last = history_of(open_store(), debates.check_of(stem)).last
+    is_due = last and last.look_again and last.look_again <= datetime.now(UTC).date()
+    return {"look_again": None} if is_due else {}
 
 
 def _add(stem: str, change: Mapping[str, Any], person: str) -> Entry:

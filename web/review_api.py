@@ -83,14 +83,18 @@ def _described(stem: str) -> dict[str, Any]:
         if error.kind != "damaged_store":
             raise
         return {**found, "fault": error.detail, "stage": "damaged", "number": 0, "history": [], "actions": []}
-    words = history.last or Decision()
+    last = history.last or Decision()
+    words = last.model_dump(mode="json", include={*Decision.model_fields} - {"note", "to_readers"})
+    if is_of_other := history.written is not None and history.written.document != stem:
+        words["acknowledged"] = []  # they were warnings of another version
     return {
         **found,
         "fault": "",
         "stage": history.stage,
         "number": len(history),
         "other_version": history.settled is not None and history.settled.document != stem,
-        "words": words.model_dump(mode="json", include={*Decision.model_fields} - {"note", "to_readers"}),
+        "other_words": is_of_other,
+        "words": words,
         "history": as_plain(history),
         "actions": [
             action

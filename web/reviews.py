@@ -11,6 +11,7 @@ from moot.core.errors import UserError
 from moot.core.reviews import (
     DECIDED,
     DEFAULT_SCALE,
+    FROM,
     Action,
     Entry,
     History,
@@ -28,8 +29,8 @@ from moot.transcript.report.claim_review import claim_review
 from moot.transcript.report.head import warnings_of_verdict
 from moot.transcript.report.names import Names
 from moot.transcript.report.report import report
-from moot.transcript.report.reviewed import Review, rating_chip
-from moot.transcript.report.sources import passage_named
+from moot.transcript.report.reviewed import CITED, Review, rating_chip
+from moot.transcript.report.sources import passage_named, sources_of
 from moot.web import debates
 from moot.web.kept import Document, current_user, may_approve
 
@@ -73,11 +74,31 @@ def decide(
     about: dict[str, Any] = {"debate": check, "document": stem}
     about["person"] = current_user.get() or person or value_of("editor") or ""
     before = history_of(store, check)
+    words = before.written
+    if words and words.document != stem and action in ("save", "approve", "correct") and before.stage in FROM[action]:
+        _check_numbers(words, document, written)
+        written.setdefault("acknowledged", ())  # what was acknowledged were warnings of another version
     if action in ("approve", "correct") and based_on in (None, len(before)):
         if document["status"] != "done":
             raise UserError(NOT_ENDED, kind="bad_request")
         _check_acknowledged(document, next_entry(before, action, written, **about))
     return add_entry(store, action, written, based_on=based_on, **about)
+
+
+def _check_numbers(words: Entry, document: Document, written: Mapping[str, Any]) -> None:
+    """Refuses words of another version that stay as they are, but whose numbers name other sources in this one."""
+    with checked_parts():
+        here = {number: id for id, number in sources_of(document).numbers.items()}
+        other = debates.load(words.document) if debates.has_document(words.document) else None
+        there = {number: id for id, number in sources_of(other).numbers.items()} if other else {}
+    for name in ("summary", "context"):
+        cited = [] if name in written else [int(number) for number in CITED.findall(getattr(words, name))]
+        if moved := [number for number in cited if here.get(number) != there.get(number)]:
+            raise UserError(
+                f"The {name} was written for another version of this check, in which [{moved[0]}] is another source. "
+                f"Look at the sources of this version, and give the {name} anew (`{name}`; as an option: --{name}).",
+                kind="bad_request",
+            )
 
 
 def _check_acknowledged(document: Document, entry: Entry) -> None:

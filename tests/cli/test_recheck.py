@@ -151,6 +151,7 @@ def test_without_a_change_nothing_is_debated_and_the_check_is_no_longer_due(chec
     assert str(history(check)[-1].look_again) == "2999-01-31"
     assert "No check is due." in moot("review", "--due").stdout
     assert moot("recheck", check, "--no-debate").returncode == 0
+    assert str(history(check)[-1].look_again) == "2999-01-31"  # a day that has not come stays
     assert "No check is due." in moot("recheck", "--due").stdout
     wrong = [moot("recheck"), moot("recheck", check, "--due"), moot("recheck", check, "--look-again", "soon")]
     assert [one.returncode for one in wrong] == [2, 2, 2]

@@ -49,6 +49,9 @@ def test_a_day_of_an_editor(check: str, tmp_path: Path) -> None:
     corrected = moot("review", short, "--correct", "The date was wrong.", "--rating", "False", "--person", "Bo")
     assert "rating: False (was: Mostly false)" in corrected.stdout
     assert "False (corrected)" in moot("list", "--stage", "corrected").stdout
+    planned = moot("review", short, "--look-again", "2999-01-31").stdout
+    assert "to readers: none" not in planned  # nothing was taken back
+    assert "look again on: 2999-01-31" in moot("review", short, "--look-again", today).stdout
     assert moot("list", "--stage", "new").stdout == "No stored debate matches.\n"
     assert moot("list", "--stage", "published").returncode == 2
     assert "Our rating: False. Corrected, Bo" in moot("show", short).stdout
@@ -57,7 +60,7 @@ def test_a_day_of_an_editor(check: str, tmp_path: Path) -> None:
     assert ("The date was wrong." in page, "Ask BIPM." in page) == (True, False)
     assert f"{short}  {today}  corrected  False" in moot("review", "--due").stdout
     found = json.loads(moot("review", short, "--json").stdout)
-    assert (found["stage"], [one["person"] for one in found["history"]]) == ("corrected", ["Ada", "Bo"])
+    assert (found["stage"], [one["person"] for one in found["history"]]) == ("corrected", ["Ada", "Bo", "Ada", "Ada"])
     assert moot("delete", short, "--yes").returncode == 0
     assert history_of(open_store(), check) == ()
 

@@ -6,6 +6,7 @@ import html
 import json
 import re
 import shlex
+from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, get_args
@@ -481,6 +482,9 @@ async def test_a_claim_review_has_the_editors_words_once_the_check_is_approved()
     assert (corrected["correction"], corrected["reviewRating"]["ratingValue"]) == ("We erred.", 1)
     with pytest.raises(UserError, match="was withdrawn"):
         decide("withdraw", to_readers="We cannot say.")
+    history = History([one.model_copy(update={"at": one.at - timedelta(days=9)}) for one in history])
+    again = decide("approve", rating="True")
+    assert again["datePublished"] == f"{history[-1].at:%Y-%m-%d}"  # as in the report: the earlier one was withdrawn
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,8 @@ async def test_corrections_and_withdrawals_are_told_to_readers(kind: str) -> Non
         assert said in corrected
     withdrawn = report(document, kind, "en", Review(decided(APPROVE, CORRECT, WITHDRAW), "d"))
     assert "We rated this “Mostly false” until " in withdrawn
+    drafted = decided(APPROVE, CORRECT, WITHDRAW, ("save", {"rating": "True", "title": "SECRET"}))
+    assert report(document, kind, "en", Review(drafted, "d")) == withdrawn  # no reader sees a draft
     assert "A study was retracted." in withdrawn
     for said in ("Our rating", "No, it is not so", "They lay none", "SECRET", "Not reviewed"):
         assert said not in withdrawn

@@ -10,6 +10,7 @@ from uuid import uuid4
 import httpx
 import pytest
 import sqlalchemy as sa
+from moot.core.errors import UserError
 from moot.core.store import open_store
 from moot.core.tables import reviews
 from moot.transcript.report.head import warnings_of_verdict
@@ -114,7 +115,7 @@ async def test_an_editor_comments_on_a_passage_and_loses_no_draft(
     await panel.get_by_text("which this would not save").wait_for()
     await panel.get_by_role("button", name="Add the comment").click()
     await panel.locator(".hist").get_by_text("Which zoo?").wait_for()
-    assert await panel.locator(".hist a.cite").get_attribute("href") == "#s1"
+    assert await panel.locator(".hist a").get_attribute("href") == "#s1"
     assert await panel.locator("#summary").input_value() == "A draft."
     assert await panel.locator("#comment").input_value() == ""
     assert await panel.locator("#rating").input_value() == "False"
@@ -129,9 +130,37 @@ async def test_an_editor_comments_on_a_passage_and_loses_no_draft(
     await panel.locator(".newer ins").get_by_text("Bo's words.").wait_for()
     assert await panel.locator("#comment").input_value() == "Which pond?"
     assert await panel.locator("#summary").input_value() == "A draft."
+    await panel.get_by_role("button", name="Take theirs").click()
+    assert await panel.locator("#summary").input_value() == "Bo's words."
     await panel.get_by_role("button", name="Add the comment").click()
     await panel.locator(".hist").get_by_text("Which pond?").wait_for()
     assert len(stored(id)) == 4
+
+
+async def test_words_and_warnings_of_another_version_are_looked_at_anew(
+    page: Page, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned = [{"kind": "unwarranted", "where": "judge", "detail": "No quote bears it out."}]
+    first = await a_check(served, monkeypatch, "Platypuses lay eggs at night.", warnings=warned)
+    words: Any = {"rating": "False", "summary": "They do not [2].", "acknowledged": every_warning(first)}
+    decide(first, "save", words, person="Bo")
+    document = debates.load(first)
+    replaced = {"check": document["id"], "document": first, "answer": document["answer"]}
+    anew = document | {"id": uuid4().hex, "evidence": document["evidence"][::-1], "replaces": replaced}
+    id = debates.save(anew)
+    with pytest.raises(UserError, match=r"written for another version .* in which \[2\] is another source"):
+        decide(id, "approve", {"acknowledged": every_warning(id)}, person="Bo")
+    with pytest.raises(UserError, match="warnings that are not acknowledged"):
+        decide(id, "approve", {"summary": "They do not [3]."}, person="Bo")
+    panel = page.locator("#review")
+    await page.goto(f"/moot/debates/{id}")
+    await panel.get_by_text("look at the numbers of their sources").wait_for()
+    boxes = await panel.get_by_role("checkbox").all()
+    assert [await box.is_checked() for box in boxes] == [False]
+    for box in boxes:
+        await box.check()
+    await panel.get_by_role("button", name="Approve").click()  # the editor has seen the words in the form
+    await page.locator("main").get_by_text("Checked and approved by Ada").wait_for()
 
 
 async def test_looking_again_hides_no_draft_of_a_colleague(

@@ -43,7 +43,7 @@ def claim_review(
         if entry is None:
             found |= _of_software(document)
         else:
-            approved = next(one.at for one in history if one.stage == "approved")
+            approved = next(one.at for one in reversed(history) if one.action == "approve")
             found |= _of_editor(entry, approved, publisher.strip())
             if history.last and history.last.look_again:
                 found["expires"] = history.last.look_again.isoformat()

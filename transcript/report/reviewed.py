@@ -109,7 +109,8 @@ def in_report(review: Review, document: Mapping[str, Any], sources: Sources) -> 
     facts: dict[str, Any] = {**same, "note": "", "changes": _changes(history)}
     if history.stage == "withdrawn":
         dated = t("{date}, withdrawn {withdrawn}", date=first, withdrawn=changed)
-        was = t("We rated this “{rating}” until {date}. That rating no longer holds.", rating=last.rating, date=changed)
+        rated = settled.rating  # a draft may have another one
+        was = t("We rated this “{rating}” until {date}. That rating no longer holds.", rating=rated, date=changed)
         why = (t("Withdrawn, {date}.", date=changed), plain(settled.to_readers))
         footer = t("Approved {date}, withdrawn {withdrawn}.", date=first, withdrawn=changed)
         return Reviewed(**facts, dated=dated, means=was, notes=[why], footer=footer)
@@ -117,7 +118,7 @@ def in_report(review: Review, document: Mapping[str, Any], sources: Sources) -> 
     if history.stage == "corrected":
         dated = t("{date}, corrected {corrected}", date=first, corrected=changed)
         footer = t("Approved {date}, corrected {corrected}.", date=first, corrected=changed)
-    chip, step = rating_chip(last.rating, review.scale), review.scale.find(last.rating)
+    chip, step = rating_chip(settled.rating, review.scale), review.scale.find(settled.rating)
     answers_for = [t("{name} decided, {date}.", name=plain(settled.person), date=changed)]
     if last.look_again:
         answers_for.append(t("We look at the sources again on {date}.", date=_day(last.look_again)))
@@ -129,9 +130,9 @@ def in_report(review: Review, document: Mapping[str, Any], sources: Sources) -> 
         rating=chip,
         rated=t("“{answer}”", answer=chip.word) if chip.kind == "text" else chip.word,
         means=plain(step.about) if step else "",
-        title=plain(last.title),
-        summary=_paragraphs(last.summary, sources),
-        context=_paragraphs(last.context, sources),
+        title=plain(settled.title),
+        summary=_paragraphs(settled.summary, sources),
+        context=_paragraphs(settled.context, sources),
         notes=[(t("Correction, {date}.", date=_day(one.at)), plain(one.to_readers)) for one in reversed(since)],
         approved_by=t("Checked and approved by {name}, {date}.", name=plain(approved.person), date=first),
         answers_for=answers_for,

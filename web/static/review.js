@@ -48,6 +48,7 @@ class Panel {
       h("div", { class: "head" }, h("h2", { id: "h-review", tabindex: -1 }, t("Review")), stage(name)),
       review.fault ? fault(review.fault) : h("p", { class: "who", dir: "auto" }, who),
       review.other_version && h("p", { class: "warning small" }, h("b", {}, t("The last decision is about another version of this check.")), " ", t("What you decide now is about this one.")),
+      review.other_words && /\[\d/.test(review.words.summary + review.words.context) && h("p", { class: "warning small" }, t("The words below were written for another version: look at the numbers of their sources.")),
       this.problem,
       !review.fault && this.#form(kept),
       !review.fault && review.actions.includes("comment") && this.#comment(kept),
@@ -121,11 +122,11 @@ class Panel {
 
   /** What was written, without fields that stay as they are. */
   #written(action) {
-    const { words } = this.review;
+    const { words, other_words: anyway } = this.review;
     const { note, to_readers: toReaders, look_again: day } = this.inputs;
     const change = {};
     if (action === "save" || action === "approve" || action === "correct") {
-      for (const name of WRITTEN) if (this.inputs[name].value !== (words[name] ?? "")) change[name] = this.inputs[name].value;
+      for (const name of WRITTEN) if (anyway || this.inputs[name].value !== (words[name] ?? "")) change[name] = this.inputs[name].value;
       const checked = this.boxes.filter(([, box]) => box.checked).map(([kind]) => kind);
       change.acknowledged = [...new Set(checked)];
     }
@@ -192,7 +193,7 @@ class Panel {
       const isWritten = Object.keys(kept).length > 0;
       if (!isWritten) delete this.place.dataset.writing;
       if (!refused && !(isWritten && newer.some((entry) => DECIDES.includes(entry.action)))) return this.show(review, kept);
-      const theirs = h("button", { type: "button", class: "btn slim", onclick: () => this.show(review) }, t("Take theirs"));
+      const theirs = h("button", { type: "button", class: "btn slim", onclick: () => this.show(review, kept.comment && { comment: kept.comment, passage: kept.passage }) }, t("Take theirs"));
       this.show(review, kept, [fault(refused || t("The check was changed since you opened it.")), h("ol", { class: "newer" }, newer.map((entry) => h("li", {}, entryOf(entry, review)))), h("p", { class: "small" }, t("What you wrote is still below. Decide again, or take theirs.")), theirs]);
     } catch (error) {
       this.problem.replaceChildren(fault(error.message));
@@ -214,7 +215,7 @@ function entryOf(entry, { warnings, passages: numbers }, named = true) {
     return h("span", { class: "changed", dir: "auto" }, `${words}: `, before && [h("del", {}, before), " "], after ? h("ins", {}, after) : t("none"));
   };
   const number = numbers[entry.passage];
-  const passage = number ? h("a", { class: "cite", href: `#s${number}` }, t("Passage [{number}]", { number })) : t("A passage of another version");
+  const passage = number ? h("a", { href: `#s${number}` }, t("Passage [{number}]", { number })) : t("A passage of another version");
   const told = [entry.passage && passage, entry.to_readers && `${FIELDS.to_readers}: ${entry.to_readers}`, entry.note && `${FIELDS.note}: ${entry.note}`, "acknowledged" in entry.changes && entry.acknowledged.length > 0 && t("In spite of: {warnings}", { warnings: read.join(" ") })];
   return [h("b", {}, named ? t("{what}: {name}, {time}.", { what: done(entry), name: entry.person, time: when(new Date(entry.at)) }) : done(entry)), changed.map(line), told.filter(Boolean).map((text) => h("span", { class: "changed", dir: "auto" }, text))];
 }
