@@ -188,15 +188,22 @@ def citation_precision() -> Scorer:
 # --- official scores that require evidence ----------------------------------------------------------------------------
 
 
+def _is_computable(scores: Sequence[SampleScore]) -> bool:
+    """Whether a verdict could cite the evidence that an official score requires, and the zeros of `gold_recall` are no
+    misses of evidence without an address.
+    """
+    metadata = [score.score.metadata or {} for score in scores]
+    unaddressed = any(one.get("unaddressed") for one in metadata)
+    return any(one["named"] for one in metadata) and not (unaddressed and not any(s.score.as_float() for s in scores))
+
+
 @metric(name="mean")
 def mean_if_named() -> Metric:
-    """The mean, or the F1 over all items for one of `POOLED_MEASURES`; NaN if no verdict could cite the evidence that
-    the score requires (`official_score`), or no evidence has the address by which `gold_recall` would know it.
-    """
+    """The mean, or the F1 over all items for one of `POOLED_MEASURES`; NaN if it cannot be computed for the run."""
 
     def value(scores: list[SampleScore]) -> float:
         metadata = [score.score.metadata or {} for score in scores]
-        if not any(one["named"] for one in metadata):
+        if not _is_computable(scores):
             return float("nan")
         counts = [one["counts"] for one in metadata if "counts" in one]
         if counts:
@@ -212,8 +219,7 @@ def stderr_if_named() -> Metric:
     error = stderr()
 
     def value(scores: list[SampleScore]) -> float:
-        named = any((score.score.metadata or {})["named"] for score in scores)
-        return float(error(scores)) if named else float("nan")  # type: ignore[arg-type]
+        return float(error(scores)) if _is_computable(scores) else float("nan")  # type: ignore[arg-type]
 
     return value
 
@@ -223,7 +229,7 @@ def gold_recall() -> Scorer:
     """The share of gold evidence that was found.
 
     A sample is unscored if its item has no gold evidence, or if the debate searched no source. If gold evidence is
-    named by addresses or ids, the mean is NaN for a run that found no piece of it, and none with an address.
+    named by addresses or ids, the mean is NaN for a run that found no piece of it, but pieces without an address.
     """
 
     def value(outcome: str, state: TaskState, gold: Sequence[str], document: Document) -> Score | None:
@@ -236,8 +242,8 @@ def gold_recall() -> Scorer:
         if recall is None:
             return None
         by_address = not named.get("pages") and (named.get("documents") or named.get("urls"))
-        can_be_named = not by_address or recall > 0 or any(piece.get("url") for piece in searched)
-        return Score(value=recall, metadata={"named": can_be_named})
+        unaddressed = bool(by_address) and not recall and not (searched and all(p.get("url") for p in searched))
+        return Score(value=recall, metadata={"named": not unaddressed, "unaddressed": unaddressed})
 
     return measured(value, of_answers=False)
 

@@ -286,10 +286,12 @@ def why_not_computable(measure: str, observations: Sequence[Observation]) -> str
         return "the log contains no such score; `inspect score` adds it"
     if unknown := sum(not is_known(measure, observation) for observation in answered):
         return f"of {unknown} items, the file does not say which evidence is right, or it comes with the claim"
+    if measure == GOLD_RECALL:
+        zeros = not any(observation.scores[measure] for observation in answered)
+        unaddressed = zeros and any(measure in observation.uncitable_measures for observation in answered)
+        return "evidence that was found has no address, by which the gold evidence is named" if unaddressed else ""
     if any(measure not in observation.uncitable_measures for observation in answered):
         return ""
-    if measure == GOLD_RECALL:
-        return "no evidence that was found has an address, by which the gold evidence is named"
     if measure in (*FACT_MEASURES, *METEOR_MEASURES, *EV2R_MEASURES):
         return "no verdict cites any evidence"
     return "no evidence has an address that ends with an element of its page, such as #sentence_3"

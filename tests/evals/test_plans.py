@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import zipfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -129,3 +130,34 @@ def test_a_plan_file_begins_with_the_paper_the_keys_the_cost_and_the_command(fil
 def test_the_page_of_plans_lists_exactly_the_plan_files() -> None:
     listed = re.findall(r"`(s\d-[\w-]+|first-study)`", PAGE.read_text(encoding="utf-8"))
     assert set(listed) == {file.stem for file in PLANS}
+
+
+@pytest.mark.parametrize(("system", "step", "calls"), [("rag", "answer", 87), ("tool_mad", "respond", 178)])
+def test_the_readers_of_the_first_study_say_again_what_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, step: str, calls: int
+) -> None:
+    """Its claims are their publishers', so here they are made up; a reply is found by its debate and its step."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(ROOT / "plans"))
+    with zipfile.ZipFile(ROOT / "plans" / "first-study.zip") as archive:
+        archive.extractall("plans/first-study")
+    ids = json.loads((ROOT / "plans" / "first-study.ids.json").read_text(encoding="utf-8"))
+    for name, records in {
+        "averitec": [{"claim": f"Claim a{place} holds."} for place in range(len(ids["averitec"]))],
+        "check_covid": [{"id": id, "claim": f"Claim {id} holds."} for id in ids["check_covid"]],
+    }.items():
+        Path("plans/data", name).mkdir(parents=True)
+        Path("plans/data", name, f"{name}.jsonl").write_text("\n".join(map(json.dumps, records)))
+    plan = read_plan(Path(f"plans/first-study/{system}.yaml"), {})
+    assert {cell.model for cell in make_cells(plan)} == {f"langchain:first_study_reader:{system}"}
+    reader = getattr(imported("first_study_reader"), system)
+    assert sum(len(replies) for steps in reader.debates.values() for replies in steps.values()) == calls
+    assert len(reader.debates) == 30
+    agent = "agent-1" if system == "rag" else "search"
+    about = {"agent": agent, "node": step, "round": 1}
+    said = json.loads(reader.invoke("The claim: Claim a100 \n holds.", {"metadata": about}).text)
+    assert said["citations"]
+    with pytest.raises(ValueError, match="no reply was recorded for the step 'search: judge, round 9'"):
+        reader.invoke("Claim a100 holds.", {"metadata": {"agent": "search", "node": "judge", "round": 9}})
+    with pytest.raises(ValueError, match="about no claim of the study"):
+        reader.invoke("Claim z holds.", {"metadata": about})

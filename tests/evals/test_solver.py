@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from pathlib import Path
@@ -19,6 +20,9 @@ from moot.evals._runs.scorers import gold_and_found
 from moot.evals._runs.solver import debate, document_in
 from moot.evals._runs.tasks import benchmark_task
 from moot.nodes._texts.answers import ABSTENTION
+from moot.retrievers import index_passages
+from moot.retrievers._files import Passage
+from moot.retrievers._lexical import NO_ENCODER
 
 from tests.conftest import StartStub
 
@@ -232,6 +236,27 @@ def test_gold_recall_is_unknown_if_no_evidence_can_be_told_by_its_name(
     (run,) = read_runs([tmp_path / "logs"], lambda calls: 0.0)[0]
     assert [one.scores["gold_recall"] for one in run.observations] == [recall]
     assert ["gold_recall: not computable" in str(run.notes)] == [recall is None]
+
+
+@pytest.mark.parametrize(("gold", "recall"), [("12345", None), ("9", 0.5)])
+async def test_gold_recall_is_unknown_if_only_the_other_evidence_has_an_address(
+    start_stub: StartStub, tmp_path: Path, gold: str, recall: float | None
+) -> None:
+    """The corpus has the passages of two benchmarks; the first piece could be the gold one, the second one is known."""
+    start_stub()
+    texts = {"Discovery lifted Hubble.": None, "Whales sing at night.": "https://x.org/9"}
+    passages = [Passage(id=text[:5], text=text, source="s", url=url) for text, url in texts.items()]
+    await index_passages("mixed", passages, encoder=NO_ENCODER)
+    data = tmp_path / "claims.jsonl"
+    data.write_text("".join(json.dumps({"id": text, "claim": text, "label": "SUPPORTS"}) + "\n" for text in texts))
+    task = benchmark_task("fever", str(data))
+    for sample in task.dataset:
+        sample.metadata = {**(sample.metadata or {}), "gold_evidence": {"documents": [gold]}}
+    solver = debate("rag", sources=["bm25:mixed"], k=1, **MODEL)
+    log = await asyncio.to_thread(evaluate, task, tmp_path, solver=solver)
+    assert figure(log, "gold_recall") == pytest.approx(math.nan if recall is None else recall, nan_ok=True)
+    (run,) = (await asyncio.to_thread(read_runs, [tmp_path / "logs"], lambda calls: 0.0))[0]
+    assert [one.scores["gold_recall"] for one in run.observations] == ([None] * 2 if recall is None else [0.0, 1.0])
 
 
 def test_a_solver_with_an_unknown_setting_or_graph_is_refused() -> None:
