@@ -13,7 +13,7 @@ from aiohttp import web
 from moot.core.endpoint import Limits
 from moot.core.refusal_words import TABLE, meaning_of, parse_refusal
 from moot.graphs import load_graph
-from moot.nodes._models.contexts import context_of, forget_contexts
+from moot.nodes._models.contexts import context_of
 from moot.nodes._models.prices import cost_of, costs_of
 from moot.nodes._models.reply_parsing import read_reply
 from moot.retrievers._encoders import TextsTooLong, open_encoder
