@@ -118,12 +118,15 @@ def file_name(request: Request) -> str:
 
 
 async def read_upload(request: Request, most: int, read: Callable[[Path, str], Any], usual: str = "") -> Any:
-    """What ``read`` makes of an uploaded file and its name; the file has the name's ending, or the ``usual`` one."""
+    """What ``read`` makes of an uploaded file and its name; the file has the name's ending, or the ``usual`` one.
+
+    An encoding before the ending, as in ``a.windows-1251.txt``, stays.
+    """
     name, content = file_name(request), await body_of(request, most)
 
     def read_file() -> Any:
         with TemporaryDirectory(prefix="moot-file-") as folder:
-            file = Path(folder) / f"file{PurePath(name).suffix or usual}"
+            file = Path(folder) / f"file{''.join(PurePath(name).suffixes[-2:]) or usual}"
             file.write_bytes(content)
             return read(file, name)
 

@@ -106,6 +106,8 @@ def _read_rows(path: Path, name: str, options: ListOptions) -> dict[str, Any]:
         file = ClaimsFile(path, options)
     except ListQuestion as question:
         return {"question": {"text": question.text, "about": question.about, "choices": question.choices}}
+    except UserError as error:  # a person knows the name of the file, not that of its copy
+        raise UserError(error.detail.replace(path.name, name or path.name, 1), kind=error.kind) from error
     rows = [_row_record(row) for _, row in zip(range(MOST_ROWS + 1), file, strict=False)]
     if len(rows) > MOST_ROWS:
         raise UserError(f"{name} has more than {MOST_ROWS:,} rows. Use: moot batch {name}", kind="invalid_file")

@@ -56,6 +56,8 @@ WORDS_BETWEEN_DAY_AND_MONTH = frozenset(DATE_WORDS.split())
 """Words allowed between a day and its month, as in "10 and 11 May"."""
 MOST_WORDS_TO_MONTH = 6
 """Maximum distance between a day and its month, in words: neighbours have distance 1."""
+MOST_WORDS_TO_YEAR = 3
+"""Maximum distance between a day or a month and its year, in words."""
 NEAR_YEARS = 2
 """Maximum difference between the year of the text's date and a year that counts as computed from this date."""
 
@@ -160,9 +162,13 @@ def _may_be_computed(words: Sequence[str], at: int, date: str | None) -> bool:
     word = words[at]
     if not date:
         return False
-    if word.isdecimal() and len(word) == len("2000"):
+    if _is_year(word):
         return abs(int(word) - int(date[:4])) <= NEAR_YEARS
     before, after = words[max(0, at - MOST_WORDS_TO_MONTH) : at][::-1], words[at + 1 : at + 1 + MOST_WORDS_TO_MONTH]
+    # A day of a distant year, such as 3 June 1869, is not computed from the text's date.
+    years = [word for word in (*before[:MOST_WORDS_TO_YEAR], *after[:MOST_WORDS_TO_YEAR]) if _is_year(word)]
+    if years and all(abs(int(year) - int(date[:4])) > NEAR_YEARS for year in years):
+        return False
     return word in months() or (_is_day(word) and (_leads_to_month(before) or _leads_to_month(after)))
 
 
@@ -170,6 +176,10 @@ def _leads_to_month(words: Iterable[str]) -> bool:
     """Whether the first word that is neither a day nor in `WORDS_BETWEEN_DAY_AND_MONTH` is a month."""
     others = (word for word in words if not _is_day(word) and word not in WORDS_BETWEEN_DAY_AND_MONTH)
     return next(others, "") in months()
+
+
+def _is_year(word: str) -> bool:
+    return word.isdecimal() and len(word) == len("2000")
 
 
 def _is_day(word: str) -> bool:

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from statistics import mean
 
@@ -31,13 +31,21 @@ LEAST_PROSE = 16
 """The minimum mean length of the lines of a column of text, in characters; cells of tables are shorter."""
 LEAST_CONTINUED = 0.25
 """The minimum share of the lines of a column of text that begin within a sentence; rows of tables begin with a name."""
-HYPHEN = re.compile("(\\S{1,200})[-\u00ad]\n+(?=(\\S))")
+LEVEL = 0.001
+"""The maximum slant of level text, in radians."""
+HYPHEN = re.compile("(\\S{1,200})[-\u00ad]\n+(?=(\\S+))")
+JOINING_WORDS = "and or to und oder bis sowie bzw et ou y o e en of och og i oraz lub"
+JOINING = frozenset(JOINING_WORDS.split())
+"""Words after a hyphen that stands for a part of a later word, as in "pre- and post-war"."""
 OPENING = "([{\"'“„‚‘«¿¡"
 UP = str.maketrans("0123456789+-−=()", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾")
 DOWN = str.maketrans("0123456789+-−=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎")
 WORDS = re.compile(r"[^\W\d_]{2,}")
 LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
-RIGHTWARD = re.compile(r"[0-9A-Za-z](?:[^\s\u0590-\u08ff\ufb1d-\ufefc]*[0-9A-Za-z])?")
+MIRROR = str.maketrans("()[]", ")(][")
+RIGHTWARD = re.compile(
+    r"[A-Za-z](?:[^\u0590-\u08ff\ufb1d-\ufefc]*[0-9A-Za-z])?|[0-9](?:[^\s\u0590-\u08ff\ufb1d-\ufefc]*[0-9])?"
+)
 FREQUENT_WORDS = "של על היה הוא היא בין גם אבל في من على إلى هذا التي عن مع از در که این"
 FREQUENT = frozenset(FREQUENT_WORDS.split())
 """Frequent words of Hebrew, Arabic and Persian, which are rarely words if they are mirrored."""
@@ -96,7 +104,7 @@ def is_private(text: str) -> bool:
 
 def page_text(glyphs: Iterable[Glyph]) -> str:
     """The lines of a page in reading order; text in the direction of most of the page precedes other text."""
-    lines = list(_lines(_runs(glyphs)))
+    lines = list(_lines(_runs(_in_reading_order(glyphs))))
     counted: Counter[int] = Counter()
     for line in lines:
         counted[line.turned] += len(line.text())
@@ -109,6 +117,52 @@ def page_text(glyphs: Iterable[Glyph]) -> str:
     text = "\n".join(texts)
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")  # PDFium may give half a character
     return PRIVATE.sub("", text)
+
+
+def _in_reading_order(glyphs: Iterable[Glyph]) -> Iterator[Glyph]:
+    """Puts level lines with letters that are read from right to left in order by their places.
+
+    PDFium gives the letters of some words, or all words of a line, in the order of their places from left to right.
+    """
+    line: list[Glyph] = []
+    for glyph in chain(glyphs, (Glyph("\n"),)):
+        if glyph.box is not None or glyph.text not in "\r\n":
+            line.append(glyph)
+            continue
+        yield from _leftward_line(line) if LEFTWARD.search("".join(one.text for one in line)) else line
+        yield glyph
+        line = []
+
+
+def _leftward_line(line: Sequence[Glyph]) -> Sequence[Glyph]:
+    """A line in reading order; unchanged if it has marks above letters, or characters on several lines or places."""
+    words: list[list[tuple[float, Glyph]]] = [[]]
+    for glyph in line:
+        if glyph.box is None or glyph.text.isspace():
+            words.append([])
+        else:
+            words[-1].append((glyph.box[0] + glyph.box[2], glyph))
+    shown = [one for word in words for one in word]
+    bases = [glyph.y for _, glyph in shown]
+    heights = [glyph.box[3] - glyph.box[1] for _, glyph in shown if glyph.box is not None]
+    if (
+        len({place for place, _ in shown}) < len(shown) / 2
+        or max(bases) - min(bases) > SAME_LINE * max(heights)
+        or any(abs(glyph.angle) > LEVEL or unicodedata.combining(glyph.text) for _, glyph in shown)
+    ):
+        return line
+    # The words are as PDFium divides them, because boxes of Arabic letters and spaces overlap.
+    begins = {id(max(word, key=lambda one: one[0])[1]) for word in words if word}
+    found: list[Glyph] = []
+    for _, glyph in sorted(shown, key=lambda one: -one[0]):  # stable, so that the letters of a ligature stay in order
+        found += [Glyph(" ")] * (id(glyph) in begins and bool(found)) + [glyph]
+    text = "".join(glyph.text for glyph in found)
+    for run in RIGHTWARD.finditer(text):
+        found[run.start() : run.end()] = found[run.start() : run.end()][::-1]
+    brackets = [one for one in text if one in "()[]"]
+    if brackets and brackets[0] in ")]":
+        found = [replace(one, text=one.text.translate(MIRROR)) for one in found]
+    return found
 
 
 def _is_mirrored(text: str) -> bool:
@@ -164,20 +218,29 @@ def _placed(glyph: Glyph) -> tuple[int, float, float, float, float]:
     """The direction of a character, its start and end in this direction, its baseline and its height."""
     assert glyph.box is not None
     left, bottom, right, top = glyph.box
+    x, y = glyph.x, glyph.y
     quarters = glyph.angle / (math.pi / 2)
     turned = round(quarters) % 4
+    slant = glyph.angle - round(quarters) * math.pi / 2
     if abs(quarters - round(quarters)) > 0.05:
         cosine, sine = math.cos(glyph.angle), math.sin(glyph.angle)
         start = glyph.x * cosine - glyph.y * sine
         height = max(right - left, top - bottom)
         return -1, start, start, glyph.x * sine + glyph.y * cosine, height
+    if abs(slant) > LEVEL:  # as in scans; the box is around the slanted character
+        cosine, sine = math.cos(slant), math.sin(slant)
+        width, height = right - left, top - bottom
+        middle = (left + right) / 2, (bottom + top) / 2
+        (x, y), (across, up) = ((a * cosine - b * sine, a * sine + b * cosine) for a, b in ((x, y), middle))
+        halves = [(a * cosine - b * abs(sine)) / math.cos(2 * slant) / 2 for a, b in ((width, height), (height, width))]
+        left, right, bottom, top = across - halves[0], across + halves[0], up - halves[1], up + halves[1]
     if turned == 0:
-        return turned, left, right, glyph.y, top - bottom
+        return turned, left, right, y, top - bottom
     if turned == 1:
-        return turned, -top, -bottom, glyph.x, right - left
+        return turned, -top, -bottom, x, right - left
     if turned == 2:
-        return turned, -right, -left, -glyph.y, top - bottom
-    return turned, bottom, top, -glyph.x, right - left
+        return turned, -right, -left, -y, top - bottom
+    return turned, bottom, top, -x, right - left
 
 
 def _lines(runs: Iterable[Run]) -> Iterator[Line]:
@@ -302,9 +365,11 @@ def join_lines(text: str) -> str:
 
     def joined(at: re.Match[str]) -> str:
         word, following = at[1], at[2]
-        if word.lstrip(OPENING).isalpha() and word[-1].islower() and following.islower():
+        if following.strip(".,;:)") in JOINING and word[-1].isalpha():
+            return f"{word}- "
+        if word.lstrip(OPENING).isalpha() and word[-1].islower() and following[0].islower():
             return word
-        return f"{word}-" if word[-1].isalnum() and following.isalnum() else at[0]
+        return f"{word}-" if word[-1].isalnum() and following[0].isalnum() else at[0]
 
     text = text.replace("\r", "\n").replace("\x02", "-").replace("\ufffe\n", "-\n").replace("\ufffe", "")
     return " ".join(HYPHEN.sub(joined, text).split())

@@ -61,7 +61,13 @@ def test_a_date_near_the_texts_date_counts_as_computed() -> None:
         [("3 October 2024", True)],
         [],
     )
-    assert added_words(claim.replace("2024", "1999"), "It rejected none of the bids", "2025-05-14")[1] == ["1999"]
+    assert added_words(claim.replace("2024", "1999"), "It rejected none of the bids", "2025-05-14")[1] == [
+        "3",
+        "October",
+        "1999",
+    ]
+    quote = "The bridge opened in 1869"
+    assert added_words("The bridge opened on 3 October 1869", quote, "2025-05-14")[1] == ["3", "October"]
     assert added_words("40 bids", "It rejected none of the bids", "2025-05-14")[1] == ["40"]
 
 
@@ -151,6 +157,9 @@ def test_a_name_in_the_possessive_is_the_name(name: str, text: str, found: str |
         ("Published: March 3rd, 2025, 10:00", "2025-03-03"),
         ("Por Ana Díaz, 3 de marzo de 2025", "2025-03-03"),
         ("03.04.2025", "2025-04-03"),
+        ("ADA BRANDT • UPDATED MARCH 3, 2025 5:12 pm", "2025-03-03"),
+        ("Автор: Иван Петров, 3 марта 2025 г.", "2025-03-03"),
+        ("Updated: 2025-03-03T10:00:00Z", "2025-03-03"),
         ("What happened on 11 September 2001", None),
         ("The Attacks On 11 September 2001", None),
         ("On 3 March 2025 the mayor spoke.", None),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from moot.nodes._claims.reading import article_from
+from moot.retrievers._documents.parsed import new_document
 from moot.web import pages
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -37,7 +36,7 @@ def test_unsupported_files_and_addresses_are_refused(client: TestClient, asked: 
 def test_a_section_starts_at_a_new_page_or_heading() -> None:
     parts = [("One.", "", 1), ("Two.", "", 1), ("Three.", "Cost", 1), ("Four.", "Cost", 2)]
     read = [{"text": text, "heading": heading, "page": page} for text, heading, page in parts]
-    parsed: Any = {"title": "T", "published": "2024", "url": "", "pages": 2, "empty_pages": 0, "note": "", "parts": []}
+    parsed = new_document([], "T", "2024")
     parsed["parts"] = read
     found = article_from(parsed, "a.pdf")
     assert found["text"] == "One.\n\nTwo.\n\nThree.\n\nFour."
@@ -70,6 +69,14 @@ def test_unread_columns_of_a_foreign_table_are_reported_as_ignored(client: TestC
 def test_a_row_with_an_invalid_date_has_a_problem(client: TestClient) -> None:
     bad = client.post("/moot/api/claims/rows?name=a.csv", content="claim,date\nA.,May\n").json()["rows"]
     assert "problem" in bad[0]
+
+
+def test_the_name_of_an_upload_says_its_encoding_and_is_in_errors(client: TestClient) -> None:
+    for route in ("texts", "claims/text"):
+        read = client.post(f"/moot/api/{route}?name=a.windows-1251.txt", content="Мост".encode("cp1251"))
+        assert "Мост" in read.text
+    empty = client.post("/moot/api/claims/rows?name=empty.csv", content="\n")
+    assert empty.json()["detail"] == "empty.csv: it is empty."
 
 
 INVALID = ["no", "[]", '{"claims": [1]}', '{"claims": [{"claim": " "}]}', '{"claims": [{"claim": "A.", "start": 1}]}']

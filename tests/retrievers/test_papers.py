@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import zlib
 from collections.abc import Iterator
@@ -23,7 +24,8 @@ from moot.retrievers._files import Passage
 from tests.papers import WORD, docx, page_stream, paragraph, pdf, pdf_from_streams
 
 LINES = ["The bridge was opened in 1869", "by the mayor, who paid 300 francs", "for four arches of iron."]
-TURNS = {0: b"1 0 0 1 50 700", 90: b"0 -1 1 0 300 700", 180: b"-1 0 0 -1 500 100", 270: b"0 1 -1 0 300 50"}
+SLANT = b"0.9994 0.0349 -0.0349 0.9994 50 700"  # two degrees, as in scans
+TURNS = {0: b"1 0 0 1 50 700", 2: SLANT, 90: b"0 -1 1 0 300 700", 180: b"-1 0 0 -1 500 100", 270: b"0 1 -1 0 300 50"}
 needs_tesseract = pytest.mark.skipif(shutil.which("tesseract") is None, reason="tesseract is not installed")
 
 
@@ -43,7 +45,7 @@ def text_of(folder: Path, name: str, content: bytes) -> str:
     return "\n".join(passage.text for passage in passages(folder, name, content))
 
 
-@pytest.mark.parametrize("rotation", TURNS)
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 @pytest.mark.parametrize("turn", TURNS)
 def test_lines_of_turned_text_keep_their_order_and_their_spaces(rotation: int, turn: int, tmp_path: Path) -> None:
     stream = b"BT /F1 10 Tf 12 TL %s Tm " % TURNS[turn] + b"".join(b"(%s) Tj T* " % line.encode() for line in LINES)
@@ -86,6 +88,7 @@ def test_superscripts_in_a_pdf_stay_apart_from_numbers(tmp_path: Path) -> None:
         ("https://a.org/green-\nnew", "https://a.org/green-new"),
         ("a -\nb", "a - b"),
         ("soft\x02\nly", "softly"),
+        ("Vor-\nund Nachteile", "Vor- und Nachteile"),
     ],
 )
 def test_words_that_a_hyphen_divides_are_joined(lines: str, joined: str) -> None:
@@ -302,6 +305,23 @@ def as_pdfium_gives(text: str, *, mirrored: bool) -> Iterator[Glyph]:
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_text_from_right_to_left_is_read_whichever_way_it_was_drawn(text: str, mirrored: bool) -> None:
     assert page_text(as_pdfium_gives(text, mirrored=mirrored)).strip() == text
+
+
+@pytest.mark.parametrize("text", ["افتتح الجسر في عام 1869 من قبل رئيس البلدية", "הוא אמר Open it now ב 1869"])
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_words_whose_letters_a_pdf_has_from_left_to_right_are_read(text: str, every: int) -> None:
+    """Browsers write Arabic so that PDFium gives some words, or all, by their places from the left."""
+    words = re.findall(r"[A-Za-z ]+\b|\S+", text)
+    words, glyphs, right = [word for word in map(str.strip, words) if word], [], 500.0
+    for number, word in enumerate(words):
+        is_leftward = not word.isascii()
+        letters = word if is_leftward else word[::-1]
+        placed = [Glyph(one, 0, 0, (right - 6 * (at + 1), 0.0, right - 6 * at, 10.0)) for at, one in enumerate(letters)]
+        right -= 6 * len(word) + 4
+        glyphs += placed[::-1] if not is_leftward or number % every == 0 else placed
+        glyphs.append(Glyph(" "))
+    found = [one for one in glyphs if one.box or one.text == " "]
+    assert page_text(found).strip() == text
 
 
 def test_lock_files_of_word_are_ignored_in_folders(tmp_path: Path) -> None:
