@@ -162,6 +162,8 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
 
     known = {piece["id"] for piece in document["evidence"]}
     decided = verdict_turns(document) or document["turns"]
+    if is_open(document["task"], document["raw_verdict"]):  # an earlier round may have read what settles nothing
+        decided = [*decided, *(turn for turn in document["turns"] if turn["step"] == "respond")]
     if not known and _was_meant_to_search(document):
         day = document["settings"].get("published_before")
         nothing = "the searches found nothing" + (f" published before {day}" if day else "")
