@@ -168,6 +168,7 @@ def estimated_calls(graph: str, settings: Mapping[str, Any]) -> Span | None:
     opinion = bool(settings.get("second_opinion"))
     # Answers that leave the claim open are not assessed, and without a checked quote there is no summary.
     most += (agents if settings.get("assess") else 0) + bool(settings.get("reader_summary"))
+    most += settings["robustness_calls"] if settings.get("robustness") else 0
     return Span(least + opinion, most + opinion)
 
 

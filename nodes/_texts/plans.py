@@ -37,6 +37,12 @@ def queries_of(turn: Turn) -> list[str]:
     return [turn["query"]] if turn.get("query") else []
 
 
+def is_found_by(turn: Turn, piece: Evidence) -> bool:
+    """Whether the search of a turn found a piece."""
+    found = [one for one in piece["retrievals"] if one["retriever"] != GIVEN]
+    return any((one.get("agent"), one.get("round")) == (turn["agent"], turn["round"]) for one in found)
+
+
 def searches_so_far(turns: Iterable[Turn], evidence: Iterable[Evidence]) -> list[Searched]:
     """The searches of a debate in the order of its turns, with the number of pieces that each found first.
 

@@ -163,6 +163,8 @@ def verdict_warnings(document: DebateState | dict[str, Any]) -> list[Warned]:
 
     known = {piece["id"] for piece in document["evidence"]}
     decided = verdict_turns(document) or document["turns"]
+    if is_open(document["task"], document["raw_verdict"]):  # an earlier round may have read what settles nothing
+        decided = [*decided, *(turn for turn in document["turns"] if turn["step"] == "respond")]
     if not known and _was_meant_to_search(document):
         day = document["settings"].get("published_before")
         nothing = "the searches found nothing" + (f" published before {day}" if day else "")
@@ -360,8 +362,16 @@ def counted_warrants(citations: Iterable[Citation]) -> str:
 def votes_in_short(document: Mapping[str, Any]) -> str:
     """Who stands behind a verdict, counted: ``2 of 2 debaters``, ``panel 2 to 1``, ``judge; 1 of 2 debaters``.
 
-    Empty without a verdict. An answer that nobody compared with another is ``one answer``.
+    Empty without a verdict. An answer that nobody compared with another is ``one answer``. Of a verdict that is
+    withheld, the answer that was given is named: ``2 of 2 debaters for REFUTES``.
     """
+    text = _counted_votes(document)
+    withheld = (document["metrics"] or {}).get("withheld")
+    return f"{text} for {document['raw_verdict']}" if text and withheld else text
+
+
+def _counted_votes(document: Mapping[str, Any]) -> str:
+    """The same, without the answer."""
     answer = document["answer"] or document["raw_verdict"]
     if answer is None or document["status"] == "failed":
         return ""

@@ -22,7 +22,7 @@ from moot.nodes._texts.answers import read_answer
 from moot.nodes._texts.labels import COMPROMISED, FALSE, OPEN, REFUTED, SUPPORTED, TRUE, UNSETTLED, fold_label
 from moot.nodes._texts.replies import Reply, Text
 from moot.nodes._texts.show import cited_ids, show_evidence, show_persona
-from moot.nodes._texts.task import TASKS, make_task
+from moot.nodes._texts.task import TASKS, make_task, unsettled_label
 from moot.nodes._trial.confidence import (
     CONSENSUS_WEIGHT,
     QUALITIES,
@@ -108,7 +108,9 @@ def _fitting_labels(task: Task, verdict: Verdict, given: Mapping[Verdict, str]) 
         return [label for label in task["labels"] if fold_label(label) == fold_label(given[verdict])]
     meanings, spellings = LABELS_OF_VERDICTS[verdict]
     known = set(map(fold_label, spellings))
-    return [label for label in task["labels"] if task["meanings"].get(label) in meanings or fold_label(label) in known]
+    found = [label for label in task["labels"] if task["meanings"].get(label) in meanings or fold_label(label) in known]
+    unsettled = unsettled_label(task) if verdict == "INCONCLUSIVE" else None
+    return found or ([unsettled] if unsettled else [])
 
 
 def answer_for(verdict: Verdict, labels: Mapping[Verdict, str], policy: str | None) -> str | None:

@@ -21,6 +21,7 @@ from moot.nodes._steps.responding import tell_turn
 from moot.nodes._texts.plans import searches_so_far
 from moot.nodes._texts.verdict import outcome_in_words
 from moot.retrievers._evidence import evidence_id
+from moot.transcript.report.report import report
 from pydantic import Field
 
 from tests.conftest import MODELS, StartStub, StubEndpoint, says
@@ -294,6 +295,10 @@ async def test_a_search_that_failed_is_not_told_as_one_that_found_nothing(
         assert ("finds nothing, because a source could not be searched" in parts) == (one == "down")
         assert f"reads C (shelf) [{IDS['c']}]" in parts
         assert ("finds nothing" in parts) == (one != "e")
+    # What a report says that each query found is without the passage that travelled.
+    counts = {"down": None, "": "0 passages", "e": "1 passage"}
+    text = report(document, "md")
+    assert [f"“r” ({counts[found[1]]} found)" in text, "“r” (" in text] == [found[1] != "down"] * 2
     asked = [prompt for prompt in stub.prompts("stub-rag") if 'found="failed"' in prompt]
     assert bool(asked) == (document["rounds"] == 3)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moot.graphs import load_graph
-from moot.nodes._texts.verdict import outcome_in_words, verdict_citations
+from moot.nodes._texts.verdict import outcome_in_words, verdict_citations, votes_in_short
 from moot.retrievers._evidence import evidence_id
 from moot.transcript.document import ending, round_sections
 from moot.transcript.report.report import report
@@ -129,6 +129,7 @@ async def test_a_required_warrant(
     assert (document["answer"], document["raw_verdict"]) == (answer, label)
     assert warned(document) & {"unwarranted", "not_assessed"} == {kind} - {None}
     assert ("verdict_withheld" in warned(document)) == (answer != label)
+    assert votes_in_short(document) == "one answer" + (f" for {label}" if answer != label else "")
     assert any(ASSESSES in prompt for prompt in stub.prompts()) == (label not in (OPEN, "unproven"))
 
 

@@ -74,6 +74,7 @@ def test_a_task_without_labels_for_verdicts_is_refused(name: str) -> None:
         (["NOT_SUPPORTED", "SUPPORTED"], ("SUPPORTED", "NOT_SUPPORTED")),
         (["Yes", "No", "Maybe"], ("Yes", "No", "Maybe")),
         (["supports", "contradicts", "unproven", "mixed"], ("supports", "contradicts", "unproven")),
+        (["true", "false", "unclear"], ("true", "false", "unclear")),
         ({"ja": TRUE, "nein": FALSE, "offen": OPEN}, ("ja", "nein", "offen")),
     ],
 )

@@ -156,6 +156,12 @@ async def test_a_verdict_has_a_warning_if_the_decider_saw_no_evidence(start_stub
     for ids, kinds in (([ID], []), ([], ["no_evidence"]), (["ev-unknown"], ["no_evidence"])):
         shown = {**document, "turns": [*document["turns"][:-1], {**answer, "evidence_ids": ids}]}
         assert [one["kind"] for one in verdict_warnings(shown)] == kinds
+    # What the first round read may settle nothing, but bears out no answer of the second.
+    turns = [{**answer, "evidence_ids": [ID]}, {**answer, "round": 2, "evidence_ids": []}]
+    for label, kinds in (("SUPPORTS", ["no_evidence"]), ("NOT ENOUGH INFO", [])):
+        votes = [{"agent": answer["agent"], "answer": label, "group": 0}]
+        later = {**document, "rounds": 2, "turns": turns, "votes": votes, "answer": label, "raw_verdict": label}
+        assert [one["kind"] for one in verdict_warnings(later)] == kinds
     assert verdict_warnings({**document, "answer": None, "evidence": []}) == []
     closed = {**document, "evidence": [], "corpora": [], "settings": {"sources": ["bm25"], "retrieval": "none"}}
     assert verdict_warnings(closed) == []

@@ -23,7 +23,7 @@ from tests.frozen.record import read
 
 PRICES: Any = {"openai:stub": {"input": 1.0, "output": 10.0}}
 UNUSUAL = (
-    *("mood/", "text_", "streamed_", "person_", "datamarking", "robustness", "given_", "debate_", "task/"),
+    *("mood/", "text_", "streamed_", "person_", "datamarking", "given_", "debate_", "task/"),
     *("quotes", "preset_thorough", "shelf_small", "agents_dead"),
 )
 """Parts of the names of recorded runs whose replies are bad on purpose, or whose settings add calls."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from moot.nodes._texts.plans import asked_in_vain, queries_of
+from moot.nodes._texts.plans import asked_in_vain, is_found_by, queries_of
 from moot.nodes._texts.verdict import caveats
 from moot.retrievers._evidence import GIVEN, clean
 from moot.retrievers._normalise import WEB_SEARCHES
@@ -218,10 +218,13 @@ def _appearance(document: Document) -> dict[str, str] | None:
 def _asked(document: Document) -> list[str]:
     """What was asked of the sources, each with the number of passages that were found; at most `MOST_ASKED`."""
     found: dict[str, set[str]] = {}
+    known = {piece["id"]: piece for piece in document["evidence"]}
     for turn in document["turns"]:
         if turn.get("retrieval") in ("ok", "empty"):
+            # An answer may also rest on texts that were given, and on passages that an earlier search found.
+            ids = {id for id in turn["evidence_ids"] if turn["step"] != "respond" or is_found_by(turn, known[id])}
             for query in queries_of(turn):
-                found.setdefault(plain(query), set()).update(turn["evidence_ids"])
+                found.setdefault(plain(query), set()).update(ids)
     said = [t("“{query}” ({count} passages found)", query=query, count=len(ids)) for query, ids in found.items()]
     left = len(said) - MOST_ASKED
     return said[:MOST_ASKED] + ([t("{count} more queries, which are in the appendix", count=left)] if left > 0 else [])
