@@ -11,6 +11,7 @@ from typing import Any
 from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.nodes._models.objects import recorded_names
+from moot.nodes._records.entries import GATE
 from moot.nodes._runtime.settings import checked_settings
 from moot.retrievers._evidence import clean, given_evidence
 from moot.transcript.end import end
@@ -80,12 +81,14 @@ def round_sections(document: Document) -> list[Section]:
 
     pooled = [piece for piece in document["evidence"] if "pool" in piece]
     weighed = any(map(is_ruled_before_debates, document["evidence"]))
+    followed = any(turn["phase"] != GATE for turn in document["turns"])
     records = {(record["phase"], record["round"]): record for record in document["round_log"]}
     outcome = [*words.weights(document["votes"]), *words.stop(document["stop_reason"])]
     for phase, spoken in groupby(enumerate(document["turns"]), lambda turn: turn[1]["phase"]):
         for number, turns in groupby(spoken, lambda turn: turn[1]["round"]):
+            before_debate = phase == GATE and followed
             for entry in document["graphs"]:
-                if entry["round"] == number:
+                if entry["round"] == number and not before_debate:
                     lines_under(words.round_heading(number)).extend(words.hearing(entry))
                     sections[-1].graph = number
             spoken_now = list(turns)
@@ -101,7 +104,7 @@ def round_sections(document: Document) -> list[Section]:
                 weighed = False
             if record := records.pop((phase, number), None):
                 sections[-1].lines += words.after_round(record)
-            if number == document["rounds"]:
+            if number == document["rounds"] and not before_debate:
                 # The votes and the stop reason come before the deciding turns.
                 sections[-1].lines += outcome
                 outcome = []

@@ -398,8 +398,9 @@ def votes_behind(document: Mapping[str, Any]) -> tuple[int, int] | None:
         given = panel["verdicts"]
         return given.get(document["raw_verdict"], 0), sum(given.values())
     votes, group = document["votes"], _group_of(dict(document), answer)
-    same = sum(vote["group"] == group for vote in votes) if group is not None else 0
-    return (same, len(votes)) if len(votes) > 1 else None
+    # A vote that does not count, as it leaves the claim open, is still for a verdict that does.
+    same = [vote for vote in votes if (vote["answer"] == answer if group is None else vote["group"] == group)]
+    return (len(same), len(votes)) if len(votes) > 1 else None
 
 
 def share_borne_out(document: Mapping[str, Any]) -> float | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from moot.graphs import load_graph
+from moot.transcript.report.report import report
 
 from tests.conftest import StartStub
 
@@ -67,6 +69,14 @@ async def test_a_whole_debate_until_the_moderator_can_decide(start_stub: StartSt
     assert "negative-1" in third
     assert all(f"{side}-{n}." in last for side in SIDES for n in (1, 2))
     assert document["metrics"]["verdict_citations"] == {"total": 1, "verified": 1, "unverified": 0, "fabricated": 0}
+
+
+@pytest.mark.parametrize(("answer", "heading"), [("SUPPORTS", "for"), ("REFUTES", "against")])
+async def test_the_moderators_quotes_stand_on_a_side(start_stub: StartStub, answer: str, heading: str) -> None:
+    silent = [{"model": f"stub-{side}$", "fields": {"argument": "So.", "citations": []}} for side in SIDES]
+    start_stub([*silent, weighs("affirmative", True), decides(answer)])
+    text = report(await run(), "md", "en")
+    assert [line for line in text.splitlines() if line.startswith("## Quoted")] == [f"## Quoted {heading} the claim"]
 
 
 async def test_after_the_last_round_the_moderator_decides(start_stub: StartStub) -> None:

@@ -159,6 +159,8 @@ async def test_changes_before_the_debate_are_told_as_such(start_stub: StartStub)
     assert "Before the debate, Debater B changed from “Supported” to “Refuted”, the verdict." in text
     assert "| Who | First answers | After its own attack | Decision |" in text
     assert "- Debater A, Supported" in text
+    told = [(section.heading, line.text) for section in round_sections(document) for line in section.lines]
+    assert ("Round 1", "The debate stops: the moderator can decide.") in told
 
 
 async def test_the_gate_says_what_let_the_debate_follow(start_stub: StartStub) -> None:

@@ -10,6 +10,7 @@ import pytest
 from moot.graphs import load_graph
 from moot.nodes._steps.aggregating import best_passages
 from moot.nodes._texts.given import check_given
+from moot.nodes._texts.verdict import votes_in_short
 from moot.transcript import round_sections
 from moot.transcript.report.report import report
 
@@ -126,6 +127,16 @@ async def test_a_report_lists_as_dissent_what_is_not_the_verdict(
     assert "The debate stops: no agent changed its answer." in lines
     assert "Nobody checked it" not in text
     assert "As \\[1\\] says, so it was." in text
+
+
+async def test_readers_who_leave_the_claim_open_stand_behind_a_verdict_that_does(start_stub: StartStub) -> None:
+    answers = dict(zip(PAGES, ("SUPPORTS", NEI, NEI), strict=True))
+    rules = [reads(word, answer, first=first) for word, answer in answers.items() for first in (True, False)]
+    start_stub([*rules, concludes(NEI)])
+    document = await run(given(*PAGES))
+    assert [vote["group"] for vote in document["votes"]] == [0, None, None]
+    assert votes_in_short(document) == "2 of 3 agents"
+    assert [one["answer"] for one in document["dissent"]["minority"]] == ["SUPPORTS"]
 
 
 async def test_it_stops_after_two_rounds_without_a_change_and_after_the_last_round(start_stub: StartStub) -> None:

@@ -19,7 +19,7 @@ def document(*turns: dict[str, Any], answer: str | None = "SUPPORTS", **more: An
     """A result document with these turns and the verdict ``answer``; ``more`` has further keys."""
     calls = [{"role": agent, "model": f"fake:{agent}"} for agent in "abc"]
     task = make_task(None, None, None, "A claim.")
-    known: dict[str, Any] = {"votes": [], "round_log": [], "answer": answer, "raw_verdict": answer}
+    known: dict[str, Any] = {"votes": [], "round_log": [], "warnings": [], "answer": answer, "raw_verdict": answer}
     return {"task": task, "turns": turns, "calls": calls, **known, **more}
 
 

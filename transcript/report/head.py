@@ -394,7 +394,7 @@ def reasons(document: Mapping[str, Any], names: Names) -> list[tuple[str, str]]:
 
 
 def groups_by_answer(document: Mapping[str, Any], sources: Sources) -> list[Group]:
-    """Quotes, grouped by the answers of the agents who gave them; in a trial, by the sides of the agents."""
+    """Quotes, grouped by the answers of the agents who gave them; if two sides debate, by the side they bear out."""
     found: dict[tuple[str, str], Group] = {}
     for one in sources.quotes:
         given: dict[tuple[str, str], list[tuple[Mapping[str, Any], str | None]]] = {}
@@ -407,18 +407,18 @@ def groups_by_answer(document: Mapping[str, Any], sources: Sources) -> list[Grou
 
 
 def _side_or_answer(document: Mapping[str, Any], turn: Mapping[str, Any], bears: str | None) -> tuple[str, str]:
-    """The kind of answer that a turn's quote stands for, and a word.
-
-    In a trial, the word is the side that the quote bears out; otherwise, it is the word of the turn's answer.
-    """
+    """The kind of answer that a turn's quote stands for, and the answer's word; no word if it stands for a side."""
     if (side := side_borne_out(turn, bears)) in SIDES:
-        return SIDES[side], side
+        return SIDES[side], ""
     chip = chip_of(document, turn.get("answer"))
+    if chip.kind in ("sup", "ref") and any(one.get("side") in SIDES for one in document["turns"]):
+        other = {"sup": "ref", "ref": "sup"}[chip.kind]
+        return (other if bears == "contradicts" else chip.kind), ""
     return chip.kind, chip.word
 
 
 def _quotes_heading(kind: str, word: str) -> str:
-    if word in SIDES:
+    if not word:
         return t("Quoted for the claim") if kind == "sup" else t("Quoted against the claim")
     return t("Quoted without an answer") if kind == "non" else t("Quoted for “{answer}”", answer=word)
 
