@@ -98,6 +98,10 @@ def _explain_classes(causes: Sequence[BaseException], endpoint: Endpoint, model:
         )
         refused.may_cost = True
         return refused
+    if "://" not in endpoint.base_url:  # an object of the program, without an address
+        why = f"{type(causes[0]).__name__}: {_shown(causes[0])}"
+        detail = f"{endpoint.display_url} failed ({why}). Test it on its own."
+        return WorldError(detail, kind="bad_response", retryable=True, may_cost=True)
     # Only langchain-openai's own error for an error in the answer quotes the endpoint; others quote parts of a reply.
     words = f": {_shown(causes[0])}" if type(causes[0]) is ValueError else ""
     return unreadable(endpoint, model, f"{type(causes[0]).__name__}{words}")

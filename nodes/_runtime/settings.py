@@ -644,7 +644,10 @@ def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") 
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        problems = "; ".join(dict.fromkeys(problem_of(kind, e) for e in error.errors()[:5]))
+        errors = error.errors()
+        wrong = {e["loc"][:-1] for e in errors}  # Pydantic counts only right items, and finds such a list too short
+        errors = [e for e in errors if e["type"] != "too_short" or e["loc"] not in wrong]
+        problems = "; ".join(dict.fromkeys(problem_of(kind, e) for e in errors[:5]))
         see = f" See: moot settings {graph}" if graph else ""
         raise UserError(f"{problems}.{see}", kind="invalid_setting") from error
 
@@ -663,7 +666,8 @@ def with_usual_model(settings: S) -> S:
 
 def problem_of(kind: type[BaseModel], error: Any, noun: str = "setting") -> str:
     """One of Pydantic's errors in words, without a full stop; ``noun`` is the word for a field of the class."""
-    place = ".".join(str(part) for part in error["loc"])
+    # Parts such as `function-wrap[model_or_name()]` are Pydantic's names of what a setting may be.
+    place = ".".join(part for part in map(str, error["loc"]) if not re.match(r"(function-\w+|tuple)\[", part))
     if error["type"] == "missing":
         return f"{place}: this is missing"
     if error["type"] == "extra_forbidden" and len(error["loc"]) > 1:
@@ -674,7 +678,7 @@ def problem_of(kind: type[BaseModel], error: Any, noun: str = "setting") -> str:
         return f"There is no {noun} {place!r}{f'. {meant}Known' if meant else '; known'} are {known}"
     if error["type"] == "string_pattern_mismatch" and "model" in place:
         hint = f" ({AUTO_IS_TYPED.rstrip('.')})" if error["input"] == AUTO else ""
-        field = re.split(r"\.(?:constrained|function)-", place)[0]
+        field = re.split(r"\.constrained-", place)[0]
         example = meant_model(error["input"]) or "openai:gpt-5-mini"
         return (
             f"{field}: name a model as provider:name, for example {example}, not "

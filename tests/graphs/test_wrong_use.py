@@ -14,7 +14,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Overwrite
 from moot.core.errors import UserError
 from moot.graphs import rag, tool_mad
-from moot.nodes import Debate, RoundsSettings, Settings, faithfulness, graph_node, judge_node, store_use
+from moot.nodes import Debate, FakeChatModel, RoundsSettings, Settings, faithfulness, graph_node, judge_node, store_use
 from moot.retrievers import make_evidence
 from typing_extensions import TypedDict
 
@@ -91,6 +91,24 @@ async def test_a_graph_around_whose_state_has_no_claim() -> None:
 async def test_a_claim_that_is_no_text() -> None:
     document = await rag.graph.ainvoke({"claim": 3}, context=MODEL)  # type: ignore[call-overload]
     assert document["error"]["detail"] == "The claim must be a text, not a int."
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"sources": [object()]}, r"of it. sources\.0: an object must be a LangChain retriever, .{,150}\. If"),
+        ({"models": {"agent-1": object()}}, r"of it. models\.agent-1: an object must be a chat model of LangChain"),
+    ],
+)
+async def test_objects_of_other_classes(setting: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        await rag.graph.ainvoke(CLAIM, context=MODEL | setting)
+
+
+async def test_a_model_of_ones_own_that_fails() -> None:
+    context: Any = {"model": FakeChatModel(cache=True), "sources": ["bm25:demo-news"], "attempts": 1}
+    document = await rag.graph.ainvoke(CLAIM, context=context)
+    assert "failed (ValueError: Asked to cache, but no cache" in document["error"]["detail"]
 
 
 @pytest.mark.parametrize("settings", [MODEL, rag.RagSettings, None])
