@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any, ClassVar, Literal, TypeGuard, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeGuard, TypeVar, get_args
 
 from moot.core.callers import check_maxima
 from moot.core.config import AUTO, AUTO_IS_TYPED, operators_model
@@ -146,8 +146,27 @@ def waits_for_person(settings: Any, moment: Moment) -> bool:
     return moment in getattr(settings, "ask_person", ())
 
 
-class Settings(BaseModel):
-    """Settings of every debate."""
+if TYPE_CHECKING:
+    InWords = BaseModel
+else:
+
+    class _InWords(type(BaseModel)):
+        def __call__(cls, *arguments: Any, **values: Any) -> Any:
+            try:
+                return super().__call__(*arguments, **values)
+            except ValidationError as error:
+                raise UserError(f"{problems_of(cls, error)}.", kind="invalid_setting") from error
+
+    class InWords(BaseModel, metaclass=_InWords):
+        """A model whose constructor raises a `UserError` in words, with near matches, instead of Pydantic's error."""
+
+
+class Settings(InWords):
+    """Settings of every debate.
+
+    Raises:
+        UserError: a value is wrong, or there is no such setting.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     prompts: ClassVar[Mapping[str, str]] = {}
@@ -644,10 +663,7 @@ def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") 
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        errors = error.errors()
-        wrong = {e["loc"][:-1] for e in errors}  # Pydantic counts only right items, and finds such a list too short
-        errors = [e for e in errors if e["type"] != "too_short" or e["loc"] not in wrong]
-        problems = "; ".join(dict.fromkeys(problem_of(kind, e) for e in errors[:5]))
+        problems = problems_of(kind, error)
         see = f" See: moot settings {graph}" if graph else ""
         raise UserError(f"{problems}.{see}", kind="invalid_setting") from error
 
@@ -662,6 +678,14 @@ def with_usual_model(settings: S) -> S:
         detail = f"The environment variable MOOT_MODEL cannot be used. {error.detail}"
         raise UserError(detail, kind="invalid_environment") from error
     return settings.model_copy(update={"model": named})
+
+
+def problems_of(kind: type[BaseModel], error: ValidationError) -> str:
+    """The first of Pydantic's errors in words, without a full stop."""
+    errors = error.errors()
+    wrong = {e["loc"][:-1] for e in errors}  # Pydantic counts only right items, and finds such a list too short
+    errors = [e for e in errors if e["type"] != "too_short" or e["loc"] not in wrong]
+    return "; ".join(dict.fromkeys(problem_of(kind, e) for e in errors[:5]))
 
 
 def problem_of(kind: type[BaseModel], error: Any, noun: str = "setting") -> str:

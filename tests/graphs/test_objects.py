@@ -29,7 +29,7 @@ from moot.graphs.react import ReactSettings
 from moot.graphs.standard_mad import StandardMadSettings
 from moot.nodes import ModelChoice, Settings, StoreUse, graph_node, open_chat_model, store_use
 from moot.nodes._models.fake import draw
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr
 
 from tests.conftest import StartStub
 
@@ -140,10 +140,10 @@ def test_two_objects_do_not_share_a_name(start_stub: StartStub) -> None:
     url = start_stub().url
     Settings(model=openai(url), models={"reporter": openai(url)})  # these are equal
     for first, second in ((openai(url), openai(url, temperature=0.7)), (Own(), Own())):
-        with pytest.raises(ValidationError, match='name="NAME"'):
+        with pytest.raises(UserError, match='name="NAME"'):
             Settings(model=first, models={"reporter": second})
     assert Settings(model=Own(name="one"), models={"reporter": Own(name="two")}).model == "object:one"
-    with pytest.raises(ValidationError, match="a chat model of LangChain"):
+    with pytest.raises(UserError, match="a chat model of LangChain"):
         Settings(model=Own().with_retry())
 
 
@@ -163,7 +163,7 @@ async def test_stored_replies_of_objects_are_not_mixed(start_stub: StartStub, ho
 
 
 async def test_name_alone_is_refused_and_resuming_takes_the_object_again() -> None:
-    with pytest.raises(ValidationError, match="langchain:MODULE:ATTRIBUTE"):
+    with pytest.raises(UserError, match="langchain:MODULE:ATTRIBUTE"):
         Settings(model="object:Own")
     with pytest.raises(UserError, match="langchain:MODULE:ATTRIBUTE"):
         await open_chat_model("object:Own")

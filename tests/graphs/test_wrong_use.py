@@ -14,8 +14,20 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Overwrite
 from moot.core.errors import UserError
 from moot.graphs import rag, tool_mad
-from moot.nodes import Debate, FakeChatModel, RoundsSettings, Settings, faithfulness, graph_node, judge_node, store_use
-from moot.retrievers import make_evidence
+from moot.nodes import (
+    Agent,
+    Debate,
+    Debater,
+    FakeChatModel,
+    RoundsSettings,
+    Settings,
+    faithfulness,
+    graph_node,
+    judge_node,
+    open_chat_model,
+    store_use,
+)
+from moot.retrievers import from_documents, make_evidence, open_retriever
 from typing_extensions import TypedDict
 
 from tests.conftest import StartStub
@@ -103,6 +115,32 @@ async def test_a_claim_that_is_no_text() -> None:
 async def test_objects_of_other_classes(setting: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         await rag.graph.ainvoke(CLAIM, context=MODEL | setting)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: rag.RagSettings(modle="fake:1"), "There is no setting 'modle'. Did you mean model?"),  # type: ignore[call-arg]
+        (lambda: rag.RagSettings(model="gpt-4o", k=0), "for example openai:gpt-4o, .*; k: Input should be greater"),
+        (lambda: Debater(name="a", retreiver="x"), "'retreiver'. Did you mean retriever?"),  # type: ignore[call-arg]
+        (lambda: Agent(person="a judge"), "'person'. Did you mean persona?"),  # type: ignore[call-arg]
+    ],
+)
+def test_settings_that_are_made_with_wrong_values(make: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("opened", [open_chat_model, open_retriever])
+@pytest.mark.parametrize("name", [None, FakeChatModel()])
+async def test_an_object_in_place_of_a_name(opened: Any, name: Any) -> None:
+    with pytest.raises(UserError, match=f"is opened by its name, a text, not by a {type(name).__name__}"):
+        await opened(name)
+
+
+def test_texts_in_place_of_documents() -> None:
+    with pytest.raises(UserError, match=r"from_documents takes LangChain's documents, not str"):
+        from_documents(["Gold is heavy."])
 
 
 async def test_a_model_of_ones_own_that_fails() -> None:
