@@ -313,11 +313,8 @@ def place_before(states: Sequence[StateSnapshot], config: RunnableConfig) -> Run
 
 
 def last_node(states: Sequence[StateSnapshot]) -> str | None:
-    """The node whose result the first state is; None if LangGraph must find it. It overlooks nodes begun by `Send`.
-
-    Args:
-        states: the states of updates by hand, newest first, then that of a step, and the one before it.
-    """
+    """The node whose result the first of some states, newest first, is; None if LangGraph must find it."""
+    # LangGraph overlooks nodes that `Send` has started. Updates by hand that lead to the same nodes are passed over.
     if len(states) < 2 or len({state.next for state in states[:-1]}) > 1:
         return None
     nodes = set(states[-1].next)
