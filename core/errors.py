@@ -143,7 +143,7 @@ class OutageCount:
         return f"the sources of {MOST_OUTAGES} rows in succession could not be searched"
 
 
-class MootError(Exception):
+class MootError(RuntimeError):  # LangGraph's server hides the text of other exceptions
     """The base class of moot's errors.
 
     Args:

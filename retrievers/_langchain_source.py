@@ -180,6 +180,16 @@ def from_documents(documents: Iterable[Any], query: str = "", retriever: str = "
 
     Returns:
         One piece for each text and source, in the order of the documents. Documents without text are left out.
+
+    Raises:
+        UserError: an object is no document.
     """
+    documents = list(documents)
+    if other := next((one for one in documents if not hasattr(one, "page_content")), None):
+        raise UserError(
+            f"from_documents takes LangChain's documents, not {type(other).__name__}; a piece of evidence from a text: "
+            "make_evidence(text=..., title=..., source=...).",
+            kind="invalid_given",
+        )
     pieces = [piece_of(document, query, None, retriever) for document in documents]
     return merge_evidence((), [piece for piece in pieces if piece["text"]])

@@ -139,6 +139,12 @@ async def open_retriever(
             encoder, reranker, package or key is missing or cannot be used.
         WorldError: the Chroma server or the encoder's endpoint failed.
     """
+    if not isinstance(name, str):
+        raise UserError(
+            f"A source is opened by its name, a text, not by a {type(name).__name__}. A retriever or vector store of "
+            "LangChain needs no opening: name it in the settings as it is.",
+            kind="unknown_retriever",
+        )
     kind, given = resolve(name, corpus)
     if kind == "wikipedia":
         language = await asyncio.to_thread(language_of, claim) if claim else DEFAULT

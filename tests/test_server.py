@@ -62,7 +62,8 @@ def test_the_server_describes_draws_and_runs_tool_mad(server: Server) -> None:
     assert (refused["status"], refused["error"]["kind"]) == ("failed", "invalid_claim")
     raising = run | {"input": {"claim": " "}, "context": {"models": MODELS, "on_failure": "raise"}}
     thread = server.json("/threads", {})["thread_id"]
-    assert server.json(f"/threads/{thread}/runs/wait", raising)["__error__"]["error"] == "UserError"
+    error = server.json(f"/threads/{thread}/runs/wait", raising)["__error__"]
+    assert (error["error"], error["message"]) == ("UserError", refused["error"]["detail"])
     assert server.json(f"/threads/{thread}")["status"] == "error"
     assert "BlockingError" not in server.log()
 

@@ -56,6 +56,8 @@ def test_a_branch_from_a_past_checkpoint_uses_the_changed_evidence(server: Serve
     before_judge = next(state for state in history if state["next"] == ["judge"])
     changed = {**first["evidence"][0], "id": "ev-changed", "text": "Nobody on the server has seen an egg."}
     update = {"values": {"evidence": {"__overwrite__": [changed]}}, "checkpoint": before_judge["checkpoint"]}
+    status, refused = server.refused(f"/threads/{thread}/state", update | {"values": {"evidense": []}})
+    assert (status, "Did you mean evidence?" in refused["detail"]) == (400, True)
     branch = server.json(f"/threads/{thread}/state", update)["checkpoint"]
     again = {"assistant_id": "standard_mad", "checkpoint": branch}
     second = server.json(f"/threads/{thread}/runs/wait", again)

@@ -173,7 +173,13 @@ async def open_chat_model(
         UserError: the name is invalid or unknown, a key or a package is missing, or the client cannot be created; or
             this process is a server that does not list the model (`check_called_model`).
     """
-    provider, _, model = str(name).partition(":")
+    if not isinstance(name, str):
+        raise UserError(
+            f"A model is opened by its name, a text, not by a {type(name).__name__}. A chat model of LangChain needs "
+            "no opening: pass it as it is.",
+            kind="unknown_model",
+        )
+    provider, _, model = name.partition(":")
     if not model:
         raise UserError(f"A model is named provider:name, not {name!r}, e.g. openai:gpt-4o-mini.", kind="unknown_model")
     if rehearsal := current_rehearsal():

@@ -7,11 +7,12 @@ Settings and documents contain the name of an object, such as ``object:ChatOpenA
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
 from langchain_core.vectorstores import VectorStore
 from moot.core.endpoint import OLLAMA_HOST, PROVIDERS, Endpoint, ollama_address
 from moot.core.errors import UserError
@@ -67,7 +68,8 @@ def _named(value: Any, check: Callable[[Any], Any], kinds: tuple[type, ...], wan
         value = value.held
     if isinstance(value, kinds) and not isinstance(value, type):
         return object_name(value)
-    if not isinstance(value, str | int | float | Mapping | list | tuple | None):
+    is_foreign = isinstance(value, Runnable | VectorStore | Embeddings | type)
+    if is_foreign or not isinstance(value, str | float | int | Mapping | Sequence | BaseModel | None):
         raise ValueError(f"an object must be {wanted}, not a {type(value).__name__}; set options in the object itself")
     if isinstance(value, str) and is_object(value):
         raise ValueError(

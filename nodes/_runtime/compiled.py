@@ -7,7 +7,7 @@ itself (`_by_itself`), a debate in a node of another graph (`_in_node`), or a gr
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from types import MappingProxyType
 from typing import Any, cast
 from uuid import uuid4
@@ -15,7 +15,7 @@ from uuid import uuid4
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.errors import GraphInterrupt
+from langgraph.errors import GraphInterrupt, InvalidUpdateError
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Overwrite, StateSnapshot
 from moot.core.errors import MootError, UserError, did_you_mean
@@ -104,21 +104,23 @@ class CompiledDebateGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     def bulk_update_state(self, config: RunnableConfig, supersteps: Any) -> RunnableConfig:
         """Checks the values, and calls LangGraph's method; by default, they belong to the node that ran last."""
-        if self._lacks_node(config, supersteps):
-            states = [self.get_state(config)]
-            while place := place_before(states, config):
-                states.append(self.get_state(place))
-            supersteps = [[supersteps[0][0]._replace(as_node=last_node(states))], *supersteps[1:]]
-        return super().bulk_update_state(config, supersteps)
+        with refused_updates():
+            if self._lacks_node(config, supersteps):
+                states = [self.get_state(config)]
+                while place := place_before(states, config):
+                    states.append(self.get_state(place))
+                supersteps = [[supersteps[0][0]._replace(as_node=last_node(states))], *supersteps[1:]]
+            return super().bulk_update_state(config, supersteps)
 
     async def abulk_update_state(self, config: RunnableConfig, supersteps: Any) -> RunnableConfig:
         """Does what `bulk_update_state` does."""
-        if self._lacks_node(config, supersteps):
-            states = [await self.aget_state(config)]
-            while place := place_before(states, config):
-                states.append(await self.aget_state(place))
-            supersteps = [[supersteps[0][0]._replace(as_node=last_node(states))], *supersteps[1:]]
-        return await super().abulk_update_state(config, supersteps)
+        with refused_updates():
+            if self._lacks_node(config, supersteps):
+                states = [await self.aget_state(config)]
+                while place := place_before(states, config):
+                    states.append(await self.aget_state(place))
+                supersteps = [[supersteps[0][0]._replace(as_node=last_node(states))], *supersteps[1:]]
+            return await super().abulk_update_state(config, supersteps)
 
     def _lacks_node(self, config: RunnableConfig, supersteps: Any) -> bool:
         """Checks updates by hand; returns whether the first is one whose node is not named."""
@@ -290,6 +292,19 @@ async def ending(session: Session) -> AsyncIterator[None]:
         await session.end(ended)
 
 
+class UpdateError(UserError, InvalidUpdateError):
+    """A `UserError` about an update by hand. As LangGraph's own error, it is no internal error of its server."""
+
+
+@contextmanager
+def refused_updates() -> Iterator[None]:
+    """Context manager: raises the `UserError`s of an update by hand as `UpdateError`."""
+    try:
+        yield
+    except UserError as error:
+        raise UpdateError(error.detail, kind=error.kind) from error
+
+
 def place_before(states: Sequence[StateSnapshot], config: RunnableConfig) -> RunnableConfig | None:
     """The place of the state before the last one, for a config of the graph; None if `last_node` does not need it."""
     sources = [(state.metadata or {}).get("source") for state in states]
@@ -300,11 +315,8 @@ def place_before(states: Sequence[StateSnapshot], config: RunnableConfig) -> Run
 
 
 def last_node(states: Sequence[StateSnapshot]) -> str | None:
-    """The node whose result the first state is; None if LangGraph must find it. It overlooks nodes begun by `Send`.
-
-    Args:
-        states: the states of updates by hand, newest first, then that of a step, and the one before it.
-    """
+    """The node whose result the first of some states, newest first, is; None if LangGraph must find it."""
+    # LangGraph overlooks nodes that `Send` has started. Updates by hand that lead to the same nodes are passed over.
     if len(states) < 2 or len({state.next for state in states[:-1]}) > 1:
         return None
     nodes = set(states[-1].next)

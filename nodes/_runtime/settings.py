@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any, ClassVar, Literal, TypeGuard, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeGuard, TypeVar, get_args
 
 from moot.core.callers import check_maxima
 from moot.core.config import AUTO, AUTO_IS_TYPED, operators_model
@@ -146,8 +146,27 @@ def waits_for_person(settings: Any, moment: Moment) -> bool:
     return moment in getattr(settings, "ask_person", ())
 
 
-class Settings(BaseModel):
-    """Settings of every debate."""
+if TYPE_CHECKING:
+    InWords = BaseModel
+else:
+
+    class _InWords(type(BaseModel)):
+        def __call__(cls, *arguments: Any, **values: Any) -> Any:
+            try:
+                return super().__call__(*arguments, **values)
+            except ValidationError as error:
+                raise UserError(f"{problems_of(cls, error)}.", kind="invalid_setting") from error
+
+    class InWords(BaseModel, metaclass=_InWords):
+        """A model whose constructor raises a `UserError` in words, with near matches, instead of Pydantic's error."""
+
+
+class Settings(InWords):
+    """Settings of every debate.
+
+    Raises:
+        UserError: a value is wrong, or there is no such setting.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     prompts: ClassVar[Mapping[str, str]] = {}
@@ -644,7 +663,7 @@ def checked_settings(kind: type[S], values: Mapping[str, Any], graph: str = "") 
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        problems = "; ".join(dict.fromkeys(problem_of(kind, e) for e in error.errors()[:5]))
+        problems = problems_of(kind, error)
         see = f" See: moot settings {graph}" if graph else ""
         raise UserError(f"{problems}.{see}", kind="invalid_setting") from error
 
@@ -661,9 +680,18 @@ def with_usual_model(settings: S) -> S:
     return settings.model_copy(update={"model": named})
 
 
+def problems_of(kind: type[BaseModel], error: ValidationError) -> str:
+    """The first of Pydantic's errors in words, without a full stop."""
+    errors = error.errors()
+    wrong = {e["loc"][:-1] for e in errors}  # Pydantic counts only right items, and finds such a list too short
+    errors = [e for e in errors if e["type"] != "too_short" or e["loc"] not in wrong]
+    return "; ".join(dict.fromkeys(problem_of(kind, e) for e in errors[:5]))
+
+
 def problem_of(kind: type[BaseModel], error: Any, noun: str = "setting") -> str:
     """One of Pydantic's errors in words, without a full stop; ``noun`` is the word for a field of the class."""
-    place = ".".join(str(part) for part in error["loc"])
+    # Parts such as `function-wrap[model_or_name()]` are Pydantic's names of what a setting may be.
+    place = ".".join(part for part in map(str, error["loc"]) if not re.match(r"(function-\w+|tuple)\[", part))
     if error["type"] == "missing":
         return f"{place}: this is missing"
     if error["type"] == "extra_forbidden" and len(error["loc"]) > 1:
@@ -674,7 +702,7 @@ def problem_of(kind: type[BaseModel], error: Any, noun: str = "setting") -> str:
         return f"There is no {noun} {place!r}{f'. {meant}Known' if meant else '; known'} are {known}"
     if error["type"] == "string_pattern_mismatch" and "model" in place:
         hint = f" ({AUTO_IS_TYPED.rstrip('.')})" if error["input"] == AUTO else ""
-        field = re.split(r"\.(?:constrained|function)-", place)[0]
+        field = re.split(r"\.constrained-", place)[0]
         example = meant_model(error["input"]) or "openai:gpt-5-mini"
         return (
             f"{field}: name a model as provider:name, for example {example}, not "

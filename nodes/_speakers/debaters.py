@@ -18,6 +18,7 @@ from moot.nodes._runtime.settings import (
     PLANNER,
     SOURCES,
     EvidenceSettings,
+    InWords,
     Name,
     NamedModel,
     PlanSettings,
@@ -46,10 +47,10 @@ from moot.nodes._texts.show import cited_ids, show_why, show_why_open
 from moot.nodes._texts.task import leaves_open
 from moot.retrievers import Evidence
 from moot.retrievers._evidence import active_evidence, given_evidence
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 
-class Debater(BaseModel):
+class Debater(InWords):
     """The declaration of a debater."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

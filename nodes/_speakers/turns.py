@@ -9,7 +9,7 @@ from langgraph.types import Send
 from moot.nodes._models.chat_models import ModelChoice
 from moot.nodes._records.entries import Turn
 from moot.nodes._runtime.opening import Needs
-from moot.nodes._runtime.settings import PLANNER, EvidenceSettings, Name, NamedModel, PlanSettings, Settings
+from moot.nodes._runtime.settings import PLANNER, EvidenceSettings, InWords, Name, NamedModel, PlanSettings, Settings
 from moot.nodes._runtime.state import DebateState
 from moot.nodes._texts.given import inherited_plan
 from moot.nodes._texts.plans import plan_of
@@ -23,7 +23,7 @@ SHARED_ROLES = {"equivalence", "source_summariser", "scorer", "reviewer"}
 """Roles of all systems, whose models are called only if the task, the sources or the settings need them."""
 
 
-class Agent(BaseModel):
+class Agent(InWords):
     """The declaration of one of several agents."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

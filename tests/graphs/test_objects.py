@@ -32,7 +32,7 @@ from moot.nodes._models.fake import draw
 from moot.transcript.document import ending, settings_of
 from moot.transcript.report.report import report
 from moot.web.kept import parse_document
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr
 
 from tests.conftest import StartStub
 
@@ -163,10 +163,10 @@ def test_two_objects_do_not_share_a_name(start_stub: StartStub) -> None:
     url = start_stub().url
     Settings(model=openai(url), models={"reporter": openai(url)})  # these are equal
     for first, second in ((openai(url), openai(url, temperature=0.7)), (Own(), Own())):
-        with pytest.raises(ValidationError, match='name="NAME"'):
+        with pytest.raises(UserError, match='name="NAME"'):
             Settings(model=first, models={"reporter": second})
     assert Settings(model=Own(name="one"), models={"reporter": Own(name="two")}).model == "object:one"
-    with pytest.raises(ValidationError, match="a chat model of LangChain"):
+    with pytest.raises(UserError, match="a chat model of LangChain"):
         Settings(model=Own().with_retry())
 
 
@@ -186,7 +186,7 @@ async def test_stored_replies_of_objects_are_not_mixed(start_stub: StartStub, ho
 
 
 async def test_name_alone_is_refused_and_resuming_takes_the_object_again() -> None:
-    with pytest.raises(ValidationError, match="langchain:MODULE:ATTRIBUTE"):
+    with pytest.raises(UserError, match="langchain:MODULE:ATTRIBUTE"):
         Settings(model="object:Own")
     with pytest.raises(UserError, match="langchain:MODULE:ATTRIBUTE"):
         await open_chat_model("object:Own")
@@ -285,5 +285,5 @@ async def test_the_words_of_a_model_that_fails_in_this_process_reach_the_user(
 
 
 def test_a_function_is_no_source() -> None:
-    with pytest.raises(ValidationError, match="must be a LangChain retriever.* not a function"):
+    with pytest.raises(UserError, match="must be a LangChain retriever.* not a function"):
         ReactSettings(model="fake:1", sources=[lambda query: []])

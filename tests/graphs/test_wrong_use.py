@@ -14,8 +14,20 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Overwrite
 from moot.core.errors import UserError
 from moot.graphs import rag, tool_mad
-from moot.nodes import Debate, RoundsSettings, Settings, faithfulness, graph_node, judge_node, store_use
-from moot.retrievers import make_evidence
+from moot.nodes import (
+    Agent,
+    Debate,
+    Debater,
+    FakeChatModel,
+    RoundsSettings,
+    Settings,
+    faithfulness,
+    graph_node,
+    judge_node,
+    open_chat_model,
+    store_use,
+)
+from moot.retrievers import from_documents, make_evidence, open_retriever
 from typing_extensions import TypedDict
 
 from tests.conftest import StartStub
@@ -91,6 +103,50 @@ async def test_a_graph_around_whose_state_has_no_claim() -> None:
 async def test_a_claim_that_is_no_text() -> None:
     document = await rag.graph.ainvoke({"claim": 3}, context=MODEL)  # type: ignore[call-overload]
     assert document["error"]["detail"] == "The claim must be a text, not a int."
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"sources": [object()]}, r"of it. sources\.0: an object must be a LangChain retriever, .{,150}\. If"),
+        ({"models": {"agent-1": object()}}, r"of it. models\.agent-1: an object must be a chat model of LangChain"),
+    ],
+)
+async def test_objects_of_other_classes(setting: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        await rag.graph.ainvoke(CLAIM, context=MODEL | setting)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: rag.RagSettings(modle="fake:1"), "There is no setting 'modle'. Did you mean model?"),  # type: ignore[call-arg]
+        (lambda: rag.RagSettings(model="gpt-4o", k=0), "for example openai:gpt-4o, .*; k: Input should be greater"),
+        (lambda: Debater(name="a", retreiver="x"), "'retreiver'. Did you mean retriever?"),  # type: ignore[call-arg]
+        (lambda: Agent(person="a judge"), "'person'. Did you mean persona?"),  # type: ignore[call-arg]
+    ],
+)
+def test_settings_that_are_made_with_wrong_values(make: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("opened", [open_chat_model, open_retriever])
+@pytest.mark.parametrize("name", [None, FakeChatModel()])
+async def test_an_object_in_place_of_a_name(opened: Any, name: Any) -> None:
+    with pytest.raises(UserError, match=f"is opened by its name, a text, not by a {type(name).__name__}"):
+        await opened(name)
+
+
+def test_texts_in_place_of_documents() -> None:
+    with pytest.raises(UserError, match=r"from_documents takes LangChain's documents, not str"):
+        from_documents(["Gold is heavy."])
+
+
+async def test_a_model_of_ones_own_that_fails() -> None:
+    context: Any = {"model": FakeChatModel(cache=True), "sources": ["bm25:demo-news"], "attempts": 1}
+    document = await rag.graph.ainvoke(CLAIM, context=context)
+    assert "failed (ValueError: Asked to cache, but no cache" in document["error"]["detail"]
 
 
 @pytest.mark.parametrize("settings", [MODEL, rag.RagSettings, None])
