@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from babel import Locale
 from moot.core.errors import UserError
+from moot.core.reviews import DEFAULT_SCALE
 from moot.graphs._registry import SYSTEMS
 from moot.nodes._texts.verdict import NOTHING_FOUND, WARRANT_WORDS
 from moot.transcript import trial
@@ -63,6 +64,7 @@ def _in_tables() -> Iterator[str]:
     yield from (*head.STANCES.values(), *names.ROLES.values(), *names.ABOUT.values())
     yield from (head.NOT_MEASURED, head.NO_EDITOR, head.ONE_SIDED, *head.DECISIONS.values(), *head.DECIDED_BY.values())
     yield from (*WARRANT_WORDS.values(), *all_sentences(), *BEARING.values(), *_methods())
+    yield from (step.rating for step in DEFAULT_SCALE.steps)
     yield from (NO_KEY, NO_WEB, NOTHING_FOUND, CONTRADICTED, NO_MAJORITY, WITHHELD)
     yield from (doing for _, doing in STEPS.values())
     yield from (heading.replace("{round}", "{number}") for heading in trial.HEADINGS.values())
