@@ -101,9 +101,10 @@ def _locale_of(language: str) -> Locale:
 # --- numbers, lists and dates -----------------------------------------------------------------------------------------
 
 
-def in_figures(number: float) -> str:
-    """A number with the language's separators."""
-    return format_decimal(number, locale=_locale())
+def in_figures(number: float, decimals: int | None = None) -> str:
+    """A number with the language's separators, and with so many decimals if that is given."""
+    pattern = None if decimals is None else "#,##0" + "." * bool(decimals) + "0" * decimals
+    return format_decimal(number, format=pattern, locale=_locale())
 
 
 def listed(words: Iterable[str]) -> str:

@@ -24,6 +24,7 @@ from moot.transcript.language import LANGUAGES, LOCALES, language_of_claim, spea
 from moot.transcript.report import codes, head, names
 from moot.transcript.report.report import report
 from moot.transcript.report.sentences import BEARING, all_sentences
+from moot.web.expected import in_dollars
 from moot.web.live_view import STEPS
 from moot.web.pages import NO_KEY, NO_WEB
 
@@ -209,6 +210,7 @@ def test_a_number_has_the_plural_of_its_language() -> None:
         assert [t("{count} rounds", count=n) for n in (1, 2, 3, 11)] == ["جولة واحدة", "جولتان", "3 جولات", "11 جولة"]
     with speaking("de"):
         assert t("{count} passages", count=1200) == "1.200 Textstellen"
+        assert [in_dollars(usd) for usd in (0.00234, 12)] == ["0,0023\u00a0$", "12,00\u00a0$"]
     assert t("{count} passages", count=1) == "1 passage"
 
 
