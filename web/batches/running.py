@@ -115,7 +115,9 @@ class RunningBatch:
             await self._stop(self._limit(f"cannot be kept: {UNKNOWN_COST}"))
 
     def _limit(self, words: str) -> str:
-        return f"The limit of ${self.batch.max_cost:,.2f} for all claims {words}"
+        most = self.batch.max_cost or 0.0
+        amount = f"{most:,.2f}" if most == round(most, 2) else f"{most:g}"
+        return f"The limit of ${amount} for all claims {words}"
 
     async def _stop(self, why: str) -> None:
         """Starts no further debate."""
