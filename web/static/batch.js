@@ -187,7 +187,7 @@ function dollars(usd) {
 
 function lasted(seconds) {
   const whole = Math.round(seconds);
-  return whole < 60 ? `${seconds < 10 ? seconds.toFixed(1) : whole} s` : `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")} min`;
+  return whole < 60 ? `${seconds.toLocaleString(PLACE, { maximumFractionDigits: seconds < 10 ? 1 : 0 })} s` : `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")} min`;
 }
 
 function grown(element, share) {
