@@ -35,11 +35,17 @@ _current: ContextVar[str] = ContextVar("language", default="en")
 
 
 def t(text: str, /, **values: Any) -> str:
-    """A text in the current language, with values in its placeholders. ``count`` decides on the plural."""
+    """A text in the current language, with values in its placeholders. ``count`` decides on the plural.
+
+    A value in a script of the other direction is isolated (Unicode's bidirectional algorithm).
+    """
     found = texts_of(_current.get()).get(text, text)
     form: str = found if isinstance(found, str) else found.get(_locale().plural_form(values["count"]), found["other"])
-    shown = {name: in_figures(value) if isinstance(value, int) else value for name, value in values.items()}
-    return form.format(**shown) if values else form
+    return form.format(**{name: _shown(value) for name, value in values.items()}) if values else form
+
+
+def _shown(value: Any) -> Any:
+    return in_figures(value) if isinstance(value, int) else isolated(value) if isinstance(value, str) else value
 
 
 @cache
@@ -95,9 +101,10 @@ def _locale_of(language: str) -> Locale:
 # --- numbers, lists and dates -----------------------------------------------------------------------------------------
 
 
-def in_figures(number: float) -> str:
-    """A number with the language's separators."""
-    return format_decimal(number, locale=_locale())
+def in_figures(number: float, decimals: int | None = None) -> str:
+    """A number with the language's separators, and with so many decimals if that is given."""
+    pattern = None if decimals is None else "#,##0" + "." * bool(decimals) + "0" * decimals
+    return format_decimal(number, format=pattern, locale=_locale())
 
 
 def listed(words: Iterable[str]) -> str:
@@ -106,9 +113,11 @@ def listed(words: Iterable[str]) -> str:
 
 
 def isolated(text: str) -> str:
-    """A text of others for a sentence, isolated if its writing has the other direction."""
-    is_rtl = any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in text)
-    return text if is_rtl == (direction() == "rtl") else f"\u2068{text}\u2069"
+    """A text of others for a sentence, isolated if its letters have the other direction."""
+    found = {unicodedata.bidirectional(letter) for letter in text}
+    is_rtl = not found.isdisjoint(("R", "AL"))
+    is_foreign = is_rtl if direction() == "ltr" else "L" in found and not is_rtl
+    return f"\u2068{text}\u2069" if is_foreign else text
 
 
 def in_clauses(parts: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from moot.core.errors import BUDGET_EXHAUSTED
 from moot.nodes._runtime.turns import Said
 from moot.retrievers._evidence import clean
+from moot.transcript.language import in_figures
 
 Tone = Literal[
     "", "heading", "aside", "answer", "finding", "person", "warning", "caution", "caveat", "outcome", "failure", "more"
@@ -81,7 +82,7 @@ def format_duration(seconds: float) -> str:
     """
     whole = round(seconds)
     if whole < 60:
-        return f"{seconds:.1f} s" if whole < 10 else f"{whole} s"
+        return f"{in_figures(seconds, 1)} s" if whole < 10 else f"{whole} s"
     if whole < 3600:
         return _two_units(divmod(whole, 60), ("min", "s"))
     if whole < 86400:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from textwrap import shorten
 from typing import Any
 
+from moot.core.errors import BUDGET_EXHAUSTED
 from moot.nodes._models.prices import Price, calls_with_reserved_tokens, cost_of, paid_calls
 from moot.nodes._models.step_record import tokens_of
 from moot.nodes._texts.calibrated import shown_confidence
@@ -27,8 +28,6 @@ Outcome = dict[str, Any]
 """A debate's outcome as plain JSON; see `outcome_of`."""
 NOTHING: Outcome = {"status": "failed", **dict.fromkeys(("answer", "confidence", "error", "kind", "outage"))}
 """The outcome of a row without a document, before its error is added."""
-CEILING = "budget_exhausted"
-"""The reason of a debate's end, and the kind of its error, if a ceiling ended it."""
 LONGEST_WHY = 500
 """Maximum length of the sentence that says why, in characters."""
 
@@ -61,7 +60,7 @@ def outcome_of(document: Mapping[str, Any], prices: Mapping[str, Price]) -> Outc
         "outage": outage_of(document),
         "rounds": document["rounds"],
         "searched_for": "; ".join(queries_in(document)),
-        "stop_reason": document["stop_reason"] or (CEILING if error.get("kind") == CEILING else None),
+        "stop_reason": document["stop_reason"] or (BUDGET_EXHAUSTED if error.get("kind") == BUDGET_EXHAUSTED else None),
         "warnings": len(document["warnings"]),
         "seconds": document["seconds"],
         "spent": spending(document["calls"], prices),

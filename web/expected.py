@@ -230,4 +230,4 @@ def in_dollars(usd: float) -> str:
     """An amount with two digits that tell, if it is less than a dollar."""
     if 0 < usd < 0.001:
         return t("under $0.001")
-    return f"${usd:.2f}" if usd >= 1 or not usd else f"${usd:.{1 - math.floor(math.log10(usd))}f}"
+    return t("${usd}", usd=in_figures(usd, 2 if usd >= 1 or not usd else 1 - math.floor(math.log10(usd))))

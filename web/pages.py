@@ -37,8 +37,7 @@ from moot.retrievers._search import INSTALLED as SOURCES
 from moot.transcript import ending, round_sections
 from moot.transcript.document import checked_parts
 from moot.transcript.end import other_warnings
-from moot.transcript.language import LANGUAGES, current_language, direction, speaking, t, texts_of
-from moot.transcript.line import list_of
+from moot.transcript.language import LANGUAGES, current_language, direction, listed, speaking, t, texts_of
 from moot.transcript.report.codes import source_words
 from moot.transcript.report.head import verdict_chip
 from moot.transcript.report.report import LONGEST_TITLE, report
@@ -407,8 +406,8 @@ def _used_in_words(found: Mapping[str, Any], given: bool) -> str:
     ]
     names = [name for one in named for name in ([one] if isinstance(one, str) else one)]
     resolved = [":".join(filter(None, resolve(name))) for name in names]
-    words = [*(["the texts added here"] if given else []), *dict.fromkeys(map(source_words, resolved))]
-    return (listed := list_of(words))[:1].upper() + listed[1:] + "."
+    words = [*([t("the texts added here")] if given else []), *dict.fromkeys(map(source_words, resolved))]
+    return (told := listed(words))[:1].upper() + told[1:] + "."
 
 
 @cache

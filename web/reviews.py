@@ -29,7 +29,7 @@ from moot.transcript.report.claim_review import claim_review
 from moot.transcript.report.head import warnings_of_verdict
 from moot.transcript.report.names import Names
 from moot.transcript.report.report import report
-from moot.transcript.report.reviewed import CITED, Review, rating_chip
+from moot.transcript.report.reviewed import CITED, Review, rating_chip, rating_in_words
 from moot.transcript.report.sources import passage_named, sources_of
 from moot.web import debates
 from moot.web.kept import Document, current_user, may_approve
@@ -185,7 +185,7 @@ def _in_list(found: History | UserError, stem: str, scale: Scale) -> dict[str, A
         about |= {"rating": entry.rating, "title": entry.title, "summary": entry.summary}
         about["chip"] = asdict(rating_chip(entry.rating, scale))
     elif settled and history.stage == "withdrawn":
-        about["was"] = settled.rating
+        about["was"] = rating_in_words(settled.rating, scale)
     return about
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from babel import Locale
 from moot.core.errors import UserError
+from moot.core.reviews import DEFAULT_SCALE
 from moot.graphs._registry import SYSTEMS
 from moot.nodes._texts.verdict import NOTHING_FOUND, WARRANT_WORDS
 from moot.transcript import trial
@@ -23,6 +24,7 @@ from moot.transcript.language import LANGUAGES, LOCALES, language_of_claim, spea
 from moot.transcript.report import codes, head, names
 from moot.transcript.report.report import report
 from moot.transcript.report.sentences import BEARING, all_sentences
+from moot.web.expected import in_dollars
 from moot.web.live_view import STEPS
 from moot.web.pages import NO_KEY, NO_WEB
 
@@ -63,6 +65,7 @@ def _in_tables() -> Iterator[str]:
     yield from (*head.STANCES.values(), *names.ROLES.values(), *names.ABOUT.values())
     yield from (head.NOT_MEASURED, head.NO_EDITOR, head.ONE_SIDED, *head.DECISIONS.values(), *head.DECIDED_BY.values())
     yield from (*WARRANT_WORDS.values(), *all_sentences(), *BEARING.values(), *_methods())
+    yield from (step.rating for step in DEFAULT_SCALE.steps)
     yield from (NO_KEY, NO_WEB, NOTHING_FOUND, CONTRADICTED, NO_MAJORITY, WITHHELD)
     yield from (doing for _, doing in STEPS.values())
     yield from (heading.replace("{round}", "{number}") for heading in trial.HEADINGS.values())
@@ -207,6 +210,7 @@ def test_a_number_has_the_plural_of_its_language() -> None:
         assert [t("{count} rounds", count=n) for n in (1, 2, 3, 11)] == ["جولة واحدة", "جولتان", "3 جولات", "11 جولة"]
     with speaking("de"):
         assert t("{count} passages", count=1200) == "1.200 Textstellen"
+        assert [in_dollars(usd) for usd in (0.00234, 12)] == ["0,0023\u00a0$", "12,00\u00a0$"]
     assert t("{count} passages", count=1) == "1 passage"
 
 

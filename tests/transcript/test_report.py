@@ -22,7 +22,11 @@ from moot.core.reviews import Action, History, next_entry
 from moot.graphs import load_graph
 from moot.graphs._registry import SYSTEMS, entry_of
 from moot.nodes._records.entries import RoundReason, StopReason
+from moot.nodes._runtime.settings import PLANNER
+from moot.nodes._steps.aggregating import AGGREGATOR
+from moot.nodes._steps.second_opinion import REVIEWER
 from moot.nodes._steps.stand_ins import fallback_warnings
+from moot.nodes._steps.trajectory import TALLY
 from moot.nodes._texts.quotes import check_citations
 from moot.nodes._texts.replies import Quote
 from moot.nodes._texts.task import make_task
@@ -33,6 +37,7 @@ from moot.transcript.report.claim_review import claim_review
 from moot.transcript.report.codes import CODES, SPELLINGS, answer_kind
 from moot.transcript.report.head import backing
 from moot.transcript.report.method import command, run_facts
+from moot.transcript.report.names import ROLES
 from moot.transcript.report.report import report
 from moot.transcript.report.sources import marks_of, quoted_parts, shown_parts, web_address
 from moot.transcript.templates import escaped
@@ -363,7 +368,8 @@ WARNED = re.compile(r"""(?:\bwarn\(\s*|"kind": (?="[a-z_]+", "where"))"([a-z_]+)
 
 
 def test_every_code_has_words() -> None:
-    """These are the codes of warnings, outcomes, stop reasons, reasons of rounds, and sources."""
+    """These are the codes of warnings, outcomes, stop reasons, reasons of rounds, and sources, and the speakers."""
+    assert {PLANNER, REVIEWER, AGGREGATOR, TALLY} <= {*ROLES}
     codes = {name for source in (ROOT / "nodes").rglob("*.py") for name in WARNED.findall(source.read_text("utf-8"))}
     assert codes
     assert codes <= {*CODES["warning"]}

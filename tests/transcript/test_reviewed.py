@@ -55,6 +55,9 @@ async def test_an_approved_report_has_the_editors_words_first_and_the_machines_v
     assert 'content: "Approved ' in page
     for said in ("SECRET", "No editor has reviewed it", "Not reviewed"):
         assert said not in page
+    spoken = head_of(report(await supported(), "html", "ar", Review(history, "d")))
+    assert "تقييمنا خاطئ" in spoken  # a step of moot's scale is in the report's language
+    assert "\u2068Bo\u2069، " in spoken  # a name does not mix with the date after it
     text = report(await supported(), "md", "en", Review(history, "d"))
     assert text.startswith("# No, it is not so\n")
     assert "## Our rating: False" in text

@@ -52,7 +52,8 @@ COMPOSED = {
 def strings() -> list[str]:
     """The texts in the code, with a mark for each value in them."""
     found = set[str]()
-    for path in (*ROOT.glob("nodes/**/*.py"), *ROOT.glob("transcript/**/*.py"), *ROOT.glob("evals/_benchmarks/*.py")):
+    folders = ("nodes/**", "transcript/**", "evals/_benchmarks", "web/batches")
+    for path in (path for folder in folders for path in ROOT.glob(f"{folder}/*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr | ast.Constant):
                 found.add(text_of(node))

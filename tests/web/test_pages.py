@@ -225,6 +225,8 @@ def test_ticked_evidence_becomes_settings_and_words(client: TestClient, monkeypa
     assert found["settings"] == {"sources": ["hybrid:demo-news", "web"]}
     assert found["used"].startswith("The texts added here, the collection “demo-news” (by meaning and by keyword)")
     assert found["used"].endswith("the web (SearXNG).")
+    german = client.post("/moot/api/evidence", json=body, headers={"Accept-Language": "de"}).json()
+    assert german["used"].startswith("Die hier hinzugefügten Texte, die Sammlung")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from moot.nodes._texts.task import TASKS, full_answer
 from moot.retrievers._evidence import given_evidence
 from moot.transcript.document import settings_to_read
 from moot.transcript.end import compared_words, control_lines
-from moot.transcript.language import in_clauses, listed, t
+from moot.transcript.language import in_clauses, in_figures, listed, t
 from moot.transcript.line import format_duration, has_rounds
 from moot.transcript.report.codes import answer_kind, answer_word, in_words, model_words
 from moot.transcript.report.sources import plain
@@ -105,7 +105,7 @@ def cost(document: Mapping[str, Any]) -> str:
     spent = cost_of(calls, prices)
     if spent is None:
         return t("Not known: no price is set for a model, or the tokens of a call were not counted")
-    return t("${usd} by list prices", usd=f"{spent:.4f}") if spent else t("Nothing")
+    return t("${usd} by list prices", usd=in_figures(spent, 4)) if spent else t("Nothing")
 
 
 def command(document: Mapping[str, Any]) -> str:

@@ -29,6 +29,14 @@ ROLES = {
     "moderator": "Moderator",
     "pool": "Pool",
     "analyser": "Analyser",
+    "planner": "Planner",
+    "reviewer": "Reviewer",
+    "aggregator": "Aggregator",
+    "tally": "Tally",
+    "affirmative": "Affirmative",
+    "negative": "Negative",
+    "group": "Group",
+    "debater": "Debater",
 }
 """Maps names of speakers, without a number, to the names that readers see."""
 ABOUT = {"plaintiff": "speaks for the claim", "defense": "speaks against the claim"}

@@ -12,7 +12,7 @@ from moot.nodes._runtime.turns import Citation, Said, Score
 from moot.nodes._steps.score import METRICS
 from moot.nodes._texts.verdict import WARRANT_WORDS
 from moot.retrievers._evidence import clean
-from moot.transcript.language import in_clauses, isolated, listed, t
+from moot.transcript.language import in_clauses, listed, t
 from moot.transcript.line import Line, Section
 from moot.transcript.report.codes import CODES, words_for
 from moot.transcript.report.head import Chip, in_reader_words, said_chip
@@ -366,7 +366,7 @@ def _citation_items(citations: Iterable[Citation], sources: Sources) -> list[Ite
     items: list[Item] = []
     for citation in citations:
         number = sources.numbers.get(citation["evidence_id"])
-        quote = isolated(t("“{answer}”", answer=plain(citation["quote"])))
+        quote = t("“{answer}”", answer=plain(citation["quote"]))
         if citation["fabricated"] or number is None:
             invented = t(
                 "{name}: {text}", name=quote, text=t("names a source that the agent was not shown; not counted")

@@ -84,7 +84,12 @@ def rating_chip(rating: str, scale: Scale) -> Chip:
     """A rating as a chip: with shape and colour if its step is tied to an answer, else as a text in ink."""
     step = scale.find(rating)
     kind = KINDS[step.answer] if step and step.answer else "text"
-    return Chip(kind, plain(rating))
+    return Chip(kind, rating_in_words(rating, scale))
+
+
+def rating_in_words(rating: str, scale: Scale) -> str:
+    """A rating for readers: a house's own in its words, one of moot's scale in the current language."""
+    return plain(t(rating) if scale == DEFAULT_SCALE and scale.find(rating) else rating)
 
 
 def in_report(review: Review, document: Mapping[str, Any], sources: Sources) -> Reviewed:
@@ -102,15 +107,18 @@ def in_report(review: Review, document: Mapping[str, Any], sources: Sources) -> 
     if history.stage == "in_review":
         footer = t("Machine check, {date}. In review, not approved.", date=made)
         note = t("An editor is reviewing it; nothing is approved yet.")
-        return Reviewed(**same, note=note, footer=footer, changes=_changes(history))
+        return Reviewed(**same, note=note, footer=footer, changes=_changes(history, review.scale))
     approvals = [one for one in history if one.action == "approve"]
     approved, changed = approvals[-1], _day(settled.at)
     first = _day(approved.at)
-    facts: dict[str, Any] = {**same, "note": "", "changes": _changes(history)}
+    facts: dict[str, Any] = {**same, "note": "", "changes": _changes(history, review.scale)}
     if history.stage == "withdrawn":
         dated = t("{date}, withdrawn {withdrawn}", date=first, withdrawn=changed)
-        rated = settled.rating  # a draft may have another one
-        was = t("We rated this “{rating}” until {date}. That rating no longer holds.", rating=rated, date=changed)
+        was = t(
+            "We rated this “{rating}” until {date}. That rating no longer holds.",
+            rating=rating_in_words(settled.rating, review.scale),  # a draft may have another one
+            date=changed,
+        )
         why = (t("Withdrawn, {date}.", date=changed), plain(settled.to_readers))
         footer = t("Approved {date}, withdrawn {withdrawn}.", date=first, withdrawn=changed)
         return Reviewed(**facts, dated=dated, means=was, notes=[why], footer=footer)
@@ -159,26 +167,26 @@ def _other_version(history: History) -> str:
     return f" {said} {t(words)}."
 
 
-def _changes(history: History) -> list[tuple[str, str]]:
+def _changes(history: History, scale: Scale) -> list[tuple[str, str]]:
     """When and what an editor decided, newest first; without drafts, plans and notes."""
     found = []
     rating = ""
     for entry, changed in zip(history, changes(history), strict=True):
-        name = plain(entry.person)
+        name, rated = plain(entry.person), rating_in_words(entry.rating, scale)
         if entry.action == "approve":
-            said = t("Approved by {name}: “{rating}”.", name=name, rating=plain(entry.rating))
+            said = t("Approved by {name}: “{rating}”.", name=name, rating=rated)
         elif entry.action == "withdraw":
             said = t("Withdrawn by {name}.", name=name)
         elif entry.action == "correct":
             fields = {"title": t("title"), "summary": t("summary"), "context": t("context")}
             named = [words for name_, words in fields.items() if name_ in changed]
-            if rating != entry.rating:
-                named.insert(0, t("rating, from “{before}” to “{after}”", before=rating, after=plain(entry.rating)))
+            if rating != rated:
+                named.insert(0, t("rating, from “{before}” to “{after}”", before=rating, after=rated))
             said = t("Corrected by {name}.", name=name)
             said += f" {t('Changed: {fields}.', fields=listed(named))}" if named else ""
         else:
             continue
-        rating = plain(entry.rating)
+        rating = rated
         found.append((_day(entry.at), said))
     return found[::-1]
 

@@ -34,6 +34,7 @@ from starlette.concurrency import run_in_threadpool
 
 log = logging.getLogger(__name__)
 
+REMEDY = "To check the rest, read the list again with a higher limit: claims that were checked are not ticked."
 UNKNOWN_COST = (
     "the cost of a debate is not known, because a model has no price, or its endpoint counts no tokens. Add a missing "
     "price to the file that MOOT_PRICES names, restart the server and resume the batch. Or start a new batch without "
@@ -105,7 +106,7 @@ class RunningBatch:
         await self._check_costs(one.usd for one in found)
         spent = Spend(0, sum(one.usd or 0 for one in found), 0)
         if spent.usd >= most:
-            await self._stop(self._limit("is reached."))
+            await self._stop(self._limit(f"is reached. {REMEDY}"))
         self.budget = Budget(Spend(math.inf, most, math.inf), spent=spent, counts_earlier=False)
         TABLE.budgets |= {job.debate: self.budget for job in self.jobs}
 
@@ -115,7 +116,9 @@ class RunningBatch:
             await self._stop(self._limit(f"cannot be kept: {UNKNOWN_COST}"))
 
     def _limit(self, words: str) -> str:
-        return f"The limit of ${self.batch.max_cost:,.2f} for all claims {words}"
+        most = self.batch.max_cost or 0.0
+        amount = f"{most:,.2f}" if most == round(most, 2) else f"{most:g}"
+        return f"The limit of ${amount} for all claims {words}"
 
     async def _stop(self, why: str) -> None:
         """Starts no further debate."""
@@ -160,7 +163,7 @@ class RunningBatch:
         self.progress.note(outcome)
         if (why := self.rows.stopped) and not self.batch.stopped:
             if outcome["kind"] == "budget_exhausted":
-                return await self._stop(self._limit("is reached."))
+                return await self._stop(self._limit(f"is reached. {REMEDY}"))
             words = f"{why[:1].upper()}{why[1:].replace('row', 'claim')}"
             await self._stop(words if outcome["error"] in words else f"{words}: {outcome['error']}")
         return None

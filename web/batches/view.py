@@ -16,6 +16,7 @@ from moot.transcript.language import day_in_words, t
 from moot.transcript.line import format_duration
 from moot.transcript.outcome import cells_of
 from moot.transcript.report.codes import ANSWERS
+from moot.transcript.report.sentences import translated
 from moot.web.batches.outcomes import Result
 from moot.web.batches.running import RunningBatch
 from moot.web.batches.storage import Batch, Job
@@ -75,7 +76,7 @@ def describe_batch(
         "model": batch.context.get("model"),
         "sheets": can_write_sheets(),
         "going": running is not None,
-        "stopped": batch.stopped,
+        "stopped": translated(batch.stopped) or batch.stopped,
         "ended": batch.ended,
         "left": remaining_time(running) if running else "",
         "max_cost": batch.max_cost,

@@ -4,7 +4,7 @@ import { ask } from "./api.js";
 import { announce, dotted, fault, h, icon, sync } from "./dom.js";
 import { METHODS, judged, modelName, when } from "./past.js";
 import { removing } from "./result.js";
-import { t } from "./text.js";
+import { PLACE, t } from "./text.js";
 
 const ROUTE = "/moot/api/batches";
 /** Milliseconds between two updates. */
@@ -181,12 +181,13 @@ export async function batches() {
 function dollars(usd) {
   if (typeof usd !== "number") return t("unknown");
   if (usd > 0 && usd < 0.001) return t("under $0.001");
-  return `$${usd.toFixed(usd < 0.1 && usd > 0 ? 3 : 2)}`;
+  const digits = usd < 0.1 && usd > 0 ? 3 : 2;
+  return new Intl.NumberFormat(PLACE, { style: "currency", currency: "USD", currencyDisplay: "narrowSymbol", minimumFractionDigits: digits, maximumFractionDigits: digits }).format(usd);
 }
 
 function lasted(seconds) {
   const whole = Math.round(seconds);
-  return whole < 60 ? `${seconds < 10 ? seconds.toFixed(1) : whole} s` : `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")} min`;
+  return whole < 60 ? `${seconds.toLocaleString(PLACE, { maximumFractionDigits: seconds < 10 ? 1 : 0 })} s` : `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")} min`;
 }
 
 function grown(element, share) {

@@ -63,7 +63,7 @@ class Panel {
     const value = (name) => kept[name] ?? words[name] ?? "";
     const area = (id, rows, text) => h("textarea", { id, rows, dir: "auto", maxlength: 10000 }, text);
     const about = h("p", { class: "full", id: "rating-about" });
-    const rating = h("select", { id: "rating", "aria-describedby": "rating-about", onchange: () => describe() }, h("option", { value: "" }, t("No rating yet")), scale.map((step) => h("option", { value: step.rating }, step.rating)));
+    const rating = h("select", { id: "rating", "aria-describedby": "rating-about", onchange: () => describe() }, h("option", { value: "" }, t("No rating yet")), scale.map((step) => h("option", { value: step.rating }, step.chip.word)));
     const known = scale.some((step) => step.rating === value("rating"));
     if (value("rating") && !known) rating.append(h("option", { value: value("rating") }, value("rating")));
     rating.value = value("rating");
