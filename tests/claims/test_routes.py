@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from moot.nodes._claims.reading import article_from
 from moot.retrievers._documents.parsed import new_document
@@ -36,7 +38,7 @@ def test_unsupported_files_and_addresses_are_refused(client: TestClient, asked: 
 def test_a_section_starts_at_a_new_page_or_heading() -> None:
     parts = [("One.", "", 1), ("Two.", "", 1), ("Three.", "Cost", 1), ("Four.", "Cost", 2)]
     read = [{"text": text, "heading": heading, "page": page} for text, heading, page in parts]
-    parsed = new_document([], "T", "2024")
+    parsed: Any = new_document([], "T", "2024")
     parsed["parts"] = read
     found = article_from(parsed, "a.pdf")
     assert found["text"] == "One.\n\nTwo.\n\nThree.\n\nFour."
