@@ -286,4 +286,4 @@ async def test_the_words_of_a_model_that_fails_in_this_process_reach_the_user(
 
 def test_a_function_is_no_source() -> None:
     with pytest.raises(UserError, match="must be a LangChain retriever.* not a function"):
-        ReactSettings(model="fake:1", sources=[lambda query: []])
+        ReactSettings(model="fake:1", sources=[lambda query: []])  # type: ignore[arg-type]
