@@ -69,7 +69,7 @@ START = 4096
 LINE_ENDS = str.maketrans("\t\r\n", "   ")
 OTHER_ALPHABETS = ("CYRILLIC", "GREEK", "HEBREW", "ARABIC", "THAI")
 """Alphabets that no word has beside Latin letters."""
-WORD = re.compile(rb"[^\s<>]*[\x80-\xff][^\s<>]*")
+WORD = re.compile(rb"(?<![^\s<>])[^\s<>]*[\x80-\xff][^\s<>]*")
 
 
 class Decoded(NamedTuple):

@@ -217,7 +217,7 @@ def _wrap_loose(page: Any) -> None:
             if 2 * links < len(whole.strip()):
                 paragraph = around.makeelement("p")
                 paragraph.text = text
-                around.insert(around.index(child) if child is not None else len(around), paragraph)
+                (around.append if child is None else child.addprevious)(paragraph)
                 paragraph.extend(run)
             elif run:
                 before = run[0].getprevious()

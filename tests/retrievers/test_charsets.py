@@ -84,6 +84,8 @@ def test_a_declared_encoding_of_another_alphabet_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match=r"encoding that it declares \(iso-8859-1\)"):
         decode(page)
     assert text in decode(page, "windows-1251").text  # as a person names it
+    with pytest.raises(UnreadableDocument):  # soon, also with a picture in the page
+        decode(page + b" " + b"A" * 10**6)
     assert in_utf8(text.encode("cp1251"), "iso-8859-1") is None  # as many servers say of all files
     assert in_utf8("Le café à côté de l’église".encode("cp1252"), "iso-8859-1")
 
