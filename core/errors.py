@@ -143,7 +143,7 @@ class OutageCount:
         return f"the sources of {MOST_OUTAGES} rows in succession could not be searched"
 
 
-class MootError(RuntimeError):  # LangGraph's server hides the text of other exceptions
+class MootError(Exception):
     """The base class of moot's errors.
 
     Args:
@@ -185,6 +185,10 @@ class MootError(RuntimeError):  # LangGraph's server hides the text of other exc
     def detail(self) -> str:
         """The error's text."""
         return str(self)
+
+    def model_dump(self) -> dict[str, str]:
+        """The error as LangGraph's server sends it, which hides the text of an exception without this method."""
+        return {"error": type(self).__name__, "message": self.detail}
 
     def record(self, where: str) -> ErrorRecord:
         """The error as a result document stores it.
