@@ -133,6 +133,7 @@ def test_what_a_sentence_names_is_put_into_the_language_where_it_can_be() -> Non
             "Aussagen"
         )
         assert translated(guarantee(30, 0.1)) is not None
+        assert translated("nothing, because a source could not be searched") is not None
         assert translated("A call was not made.") is None
     assert translated("The rounds are used up.") is None
 
