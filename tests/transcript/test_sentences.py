@@ -147,8 +147,8 @@ def test_what_a_sentence_names_is_put_into_the_language_where_it_can_be() -> Non
 async def test_the_steps_of_a_trial_are_in_the_readers_language() -> None:
     page = report(await a_debate("proclaim"), "md", "de")
     english = ("piece", "(above", "nothing", "resolved", "still open", "logic ", "expert", "called by", "counsel")
-    english = (*english, *(f" · {one}" for one in get_args(Standing)))
-    assert [words for words in english if words in page] == []
+    standings = [f" · {one}" for one in get_args(Standing)]
+    assert [words for words in (*english, *standings) if words in page] == []
 
 
 def test_the_results_of_robustness_are_in_the_readers_language() -> None:
