@@ -221,13 +221,11 @@ def renderer_of(out: Path, language: str | None = None) -> Callable[[dict[str, A
     """The function that renders the report for ``--out``, chosen by file suffix; None for the document as JSON.
 
     Raises:
-        UserError: the suffix is unknown, or there are no texts in the language.
+        UserError: the suffix is unknown.
         UserError, WorldError: the file cannot be written.
     """
     if (end := out.suffix.lower()) not in FORMS:
         raise UserError(f"--out takes a name that ends in .json, .html or .md, not {out.name}.", kind="invalid_file")
-    if language is not None:
-        check_language(language)
     check_writable(out)
     kind = FORMS[end]
     return (lambda document: report(document, kind, language)) if kind else None

@@ -29,6 +29,7 @@ from moot.nodes._runtime.document import blank_document, unfinished
 from moot.nodes._runtime.running import DebateRun, Update
 from moot.transcript import Live
 from moot.transcript.end import control_lines, control_start
+from moot.transcript.language import check_language
 from moot.transcript.report.summary import needs_summary, summarised
 from moot.web.debates import for_history, history_is_on, store_locally
 from moot.web.expected import expected, given_bytes
@@ -56,11 +57,13 @@ def debate_and_print(
     with a search that exceeded its time limit.
 
     Raises:
-        UserError: ``out`` has an unknown suffix, or MOOT_HISTORY is not valid.
+        UserError: there are no texts in the language, ``out`` has an unknown suffix, or MOOT_HISTORY is not valid.
         UserError, WorldError: ``out`` cannot be written, or the store cannot be used for a person's replies.
     """
+    if language is not None:
+        check_language(language)
     if out is not None:
-        renderer_of(out, language)
+        renderer_of(out)
     history_is_on()  # raises if the value of MOOT_HISTORY is not valid
     if setup.earlier is not None and setup.earlier.replies and (message := resume_message(setup.earlier)):
         print(message, file=sys.stderr, flush=True)  # noqa: T201

@@ -17,6 +17,7 @@ from moot.core.errors import UserError, did_you_mean
 from moot.core.store import Store, in_parts
 from moot.core.tables import documents, reviews
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic_core import ErrorDetails
 
 Stage = Literal["new", "in_review", "approved", "corrected", "withdrawn"]
 """The state of a check; ``new`` is that of a check without a history."""
@@ -180,8 +181,7 @@ def next_entry(
     try:
         decision = Decision.model_validate(values)
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
-        raise UserError(f"{faults}.", kind="bad_request") from error
+        raise UserError(f"{'; '.join(map(_fault, error.errors()[:5]))}.", kind="bad_request") from error
     check_complete(action, decision)
     if decision.look_again != (history.last and history.last.look_again):
         _check_ahead(decision.look_again)
@@ -199,6 +199,13 @@ def next_entry(
         document=document,
         before=history.last.hash if history.last else "",
     )
+
+
+def _fault(error: ErrorDetails) -> str:
+    name = ".".join(map(str, error["loc"]))
+    if name == "look_again":
+        return f"`{name}` must be a day such as 2030-01-31, not {error['input']!r}"
+    return f"{name}: {error['msg']}"
 
 
 def stage_after(action: Action, stage: Stage) -> Stage:

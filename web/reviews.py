@@ -81,7 +81,8 @@ def decide(
     if action in ("approve", "correct") and based_on in (None, len(before)):
         if document["status"] != "done":
             raise UserError(NOT_ENDED, kind="bad_request")
-        _check_acknowledged(document, next_entry(before, action, written, **about))
+        entry = next_entry(before, action, written, **about)
+        _check_acknowledged(document, entry, written.get("acknowledged", ()))
     return add_entry(store, action, written, based_on=based_on, **about)
 
 
@@ -101,14 +102,19 @@ def _check_numbers(words: Entry, document: Document, written: Mapping[str, Any])
             )
 
 
-def _check_acknowledged(document: Document, entry: Entry) -> None:
-    """Checks that each warning of the verdict is acknowledged."""
+def _check_acknowledged(document: Document, entry: Entry, named: Sequence[str]) -> None:
+    """Checks that each warning of the verdict is acknowledged, and that no others are named."""
     with checked_parts():
         kinds = dict.fromkeys(one.kind for one in warnings_of_verdict(document, Names(document)))
     if left := [kind for kind in kinds if kind not in entry.acknowledged]:
         raise UserError(
             f"The verdict has warnings that are not acknowledged: {', '.join(left)}. Read them in the report. To "
             f"decide in spite of them, name them: {' '.join(f'--acknowledge {kind}' for kind in left)}.",
+            kind="bad_request",
+        )
+    if others := [kind for kind in named if kind not in kinds]:
+        raise UserError(
+            f"The verdict has no warning {', '.join(others)}. Its warnings: {', '.join(kinds) or 'none'}.",
             kind="bad_request",
         )
 

@@ -41,7 +41,8 @@ def test_a_debate_is_stored_listed_shown_reported_and_deleted(tmp_path: Path, mo
     assert "Bats &lt;b&gt;fly&lt;/b&gt;." in out.read_text("utf-8")
     assert moot("report", id[:10], "--language", "fr", "--out", str(out)).returncode == 0
     assert '<html lang="fr" dir="ltr">' in out.read_text("utf-8")
-    assert "no texts in the language 'xx'" in moot("report", id, "--language", "xx").stderr
+    for command in ("report", "verify"):
+        assert "no texts in the language 'xx'" in moot(command, id, "--model", "fake:1", "--language", "xx").stderr
     assert "several" in moot("show", "2").stderr.lower()  # the ids of both documents begin with the year
     assert moot("delete", id, typed="n\n").returncode != 0
     assert moot("delete", id, "--yes").stdout == f"Deleted: {id}\n"

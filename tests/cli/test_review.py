@@ -15,7 +15,7 @@ from moot.core.tables import reviews
 
 from tests.commands import moot
 
-READ = ("--acknowledge", "demo_model", "--acknowledge", "no_evidence", "--acknowledge", "fabricated_citations")
+READ = ("--acknowledge", "demo_model", "--acknowledge", "fabricated_citations")
 """The warnings of checks by the fake model."""
 CLAIM = "The kilogram is no longer defined by a metal cylinder."
 
@@ -42,6 +42,8 @@ def test_a_day_of_an_editor(check: str, tmp_path: Path) -> None:
     unread = moot("review", short, "--approve", "--rating", "False", "--summary", "It is not so.")
     assert (unread.returncode, "not acknowledged: " in unread.stderr) == (2, True)
     words = ("--rating", "mostly false", "--summary", "It is not so.", "--note", "Ask BIPM.", "--look-again", today)
+    other = moot("review", short, "--approve", *words, *READ, "--acknowledge", "retracted")
+    assert (other.returncode, "has no warning retracted. Its warnings: " in other.stderr) == (2, True)
     approved = moot("review", short, "--approve", *words, *READ)
     assert "Our rating: Mostly false. Approved, Ada" in approved.stdout, approved.stderr
     stale = moot("review", short, "--withdraw", "We erred.", "--based-on", "0", "--person", "Bo")

@@ -66,7 +66,7 @@ def test_a_stage_follows_only_from_a_stage_before_it(actions: list[Action]) -> N
         ("correct", {"rating": "True"}, "Say to readers why"),
         ("withdraw", {}, "Say to readers why"),
         ("plan", {}, "Name the day"),
-        ("save", {"look_again": "soon"}, "look_again"),
+        ("save", {"look_again": "1/2/2027"}, "must be a day such as 2030-01-31, not '1/2/2027'"),
         ("save", {"look_again": "2020-02-01"}, "2020-02-01, has passed"),
         ("save", {"ratings": "x"}, "ratings"),
         ("comment", {"note": ""}, "needs a text"),

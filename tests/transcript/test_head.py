@@ -9,7 +9,7 @@ import pytest
 from moot.nodes._texts.dissent import dissent_of
 from moot.nodes._texts.task import make_task
 from moot.transcript.end import debate_in_words
-from moot.transcript.report.head import backing, dissent
+from moot.transcript.report.head import backing, dissent, in_reader_words
 from moot.transcript.report.names import Names
 from moot.transcript.report.report import report
 
@@ -108,3 +108,9 @@ async def test_each_quote_in_other_typography_is_counted() -> None:
         turn["citations"] = [copy.deepcopy(citation)] if turn is first or turn is other else []
     page = report(document, "md").replace("\\", "")
     assert "2 quotes were checked, and 2 found in their source. 2 differ in typography alone" in page
+
+
+async def test_names_and_answers_in_addresses_stay() -> None:
+    document, address = await a_debate(), "(https://x.test/search?q=SUPPORTS+rag)"
+    told, _ = in_reader_words(document, f"search, rag: SUPPORTS {address}", Names(document))
+    assert told == f"Debater B, Debater A: “Supported” {address}"

@@ -30,6 +30,7 @@ from moot.nodes._steps.trajectory import TALLY
 from moot.nodes._texts.quotes import check_citations
 from moot.nodes._texts.replies import Quote
 from moot.nodes._texts.task import make_task
+from moot.retrievers._evidence import Standing
 from moot.retrievers._search import ABOUT
 from moot.transcript import ending, round_sections
 from moot.transcript.document import settings_of
@@ -378,6 +379,7 @@ def test_every_code_has_words() -> None:
     assert {*get_args(StopReason)} <= {*CODES["stop"]}
     assert {*get_args(RoundReason)} <= {*CODES["round"]}
     assert {*ABOUT} <= {*CODES["source"]}
+    assert {*get_args(Standing)} == {*CODES["standing"]}
 
 
 @pytest.mark.parametrize("graph", SETTINGS)

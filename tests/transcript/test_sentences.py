@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from moot.nodes._texts.calibrated import guarantee
 from moot.nodes._texts.robustness_checks import result_sentences
+from moot.retrievers._evidence import Standing
 from moot.transcript.language import LANGUAGES, speaking
 from moot.transcript.report.report import report
 from moot.transcript.report.sentences import BETWEEN, all_sentences, translated
@@ -133,6 +134,12 @@ def test_what_a_sentence_names_is_put_into_the_language_where_it_can_be() -> Non
             "Aussagen"
         )
         assert translated(guarantee(30, 0.1)) is not None
+        assert translated("nothing, because a source could not be searched") is not None
+        found = "mean novelty 0.10; 3 not admitted before; 1 of too little weight; 2 not similar to the request"
+        assert translated(f"6 pieces; none joins the record ({found})") == (
+            "6 Textstellen; keine kommt ins Protokoll (mittlere Neuheit 0.10; 3 zuvor nicht zugelassen; 1 mit zu wenig "
+            "Gewicht; 2 der Anfrage nicht ähnlich)"
+        )
         assert translated("A call was not made.") is None
     assert translated("The rounds are used up.") is None
 
@@ -140,7 +147,8 @@ def test_what_a_sentence_names_is_put_into_the_language_where_it_can_be() -> Non
 async def test_the_steps_of_a_trial_are_in_the_readers_language() -> None:
     page = report(await a_debate("proclaim"), "md", "de")
     english = ("piece", "(above", "nothing", "resolved", "still open", "logic ", "expert", "called by", "counsel")
-    assert [words for words in english if words in page] == []
+    standings = [f" · {one}" for one in get_args(Standing)]
+    assert [words for words in (*english, *standings) if words in page] == []
 
 
 def test_the_results_of_robustness_are_in_the_readers_language() -> None:

@@ -214,6 +214,13 @@ CODES: Mapping[str, Mapping[str, str]] = {
         "unparsed": "no reply that can be used",
         "unquoted": "no answer with a verified quote",
     },
+    "standing": {
+        "seed": "no ruling yet",
+        "discarded": "discarded by the arbiter",
+        "disputed": "disputed; for the panel alone",
+        "discovered": "found during the debate",
+        "admitted": "admitted by the arbiter",
+    },
     "does": {
         "": "Said",
         "accepts": "Accepted",

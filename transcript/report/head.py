@@ -33,7 +33,7 @@ from moot.transcript.report.codes import (
     source_words,
     words_for,
 )
-from moot.transcript.report.names import Names
+from moot.transcript.report.names import ADDRESS, Names
 from moot.transcript.report.sentences import translated
 from moot.transcript.report.sources import SourceQuote, Sources, plain, title_of
 from moot.transcript.trial import panel_votes_in_words
@@ -115,11 +115,10 @@ def in_reader_words(document: Mapping[str, Any], text: str, names: Names) -> tup
     told = in_words(text) if found is None else found
     with speaking(language):
         chips = {label: chip_of(document, label) for label in labels}
-        for label, chip in chips.items():
-            if chip.kind != "text":
-                quoted = t("“{answer}”", answer=chip.word)
-                words = quoted.replace("\\", r"\\")
-                told = re.sub(rf"(?<![\w-])('?){re.escape(label)}\1(?![\w-])", words, told)
+        words = {label: t("“{answer}”", answer=chip.word) for label, chip in chips.items() if chip.kind != "text"}
+    known = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    word = rf"{ADDRESS}|(?<![\w-])('?)({known})\1(?![\w-])"
+    told = re.sub(word, lambda found: words.get(found[2], found[0]), told)
     return names.with_names(told), language
 
 

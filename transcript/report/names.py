@@ -41,6 +41,7 @@ ROLES = {
 """Maps names of speakers, without a number, to the names that readers see."""
 ABOUT = {"plaintiff": "speaks for the claim", "defense": "speaks against the claim"}
 """Maps each side of a trial to a fact about the side."""
+ADDRESS = r"\S+://\S+"
 
 
 class Names:
@@ -90,10 +91,11 @@ class Names:
     def with_names(self, text: str) -> str:
         """Replaces the debaters' names in a sentence that moot wrote; returns the sentence with the names for readers.
 
-        Only names that the settings declare are replaced. Names such as ``agent-1`` are not replaced, nor are words
-        after an article: "the search" is no debater with this name.
+        Only names that the settings declare are replaced. Names such as ``agent-1`` are not replaced, nor are parts of
+        addresses, and words after an article: "the search" is no debater with this name.
         """
         if not self.given:
             return text
         known = "|".join(map(re.escape, sorted(self.given, key=len, reverse=True)))
-        return re.sub(rf"(?<![\w-])(?<!\b[Tt]he )(?<!\ba )({known})(?![\w-])", lambda found: self.given[found[0]], text)
+        word = rf"{ADDRESS}|(?<![\w-])(?<!\b[Tt]he )(?<!\ba )({known})(?![\w-])"
+        return re.sub(word, lambda found: self.given.get(found[0], found[0]), text)

@@ -314,7 +314,7 @@ def _source(sources: Sources, id: str, document: Document) -> dict[str, Any]:
     if piece.get("note"):
         meta.append(plain(piece["note"]))
     if piece.get("status"):
-        meta.append(plain(piece["status"]))
+        meta.append(words_for("standing", piece["status"]))
     if piece.get("fetched"):
         meta.append(t("read {time}", time=format_time(piece["fetched"])))
     meta += [mark for mark in marks_of(piece) if mark not in meta]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Container
 from functools import cache
 
-from moot.transcript.language import FOLDER, current_language, listed, t
+from moot.transcript.language import FOLDER, current_language, in_clauses, listed, t
 from moot.transcript.report.codes import source_words
 
 PLACE = re.compile(r"\\\{(\w+)\\\}")
@@ -30,6 +30,8 @@ BEARS = re.compile(r"(\d+) (bears?|speaks?|do|does) (?:it out|against it|not bea
 ROUNDS = re.compile(r"(\d+) rounds?")
 PIECES = re.compile(r"(\d+) pieces?")
 SEARCHES = re.compile(r"(\d+) retrievals?")
+LEFT_OUT = re.compile(r"; (\d+) (not admitted before|of too little weight|not similar to the request)")
+"""How many passages do not join the record of a trial, and why (`moot.nodes._trial.discovery`)."""
 BETWEEN = re.compile(r"(?<=[.]) (?=[A-Z`])")
 """A place between two sentences."""
 
@@ -74,6 +76,9 @@ def _named(value: str, labels: Container[str]) -> str:
         return listed(one if one in labels else t("“{answer}”", answer=one) for one in quoted)
     if BEARS.sub("", value) == "":
         return listed(t(BEARING[one[2]], count=int(one[1])) for one in BEARS.finditer(value))
+    if left := LEFT_OUT.findall(value):
+        why = (t(f"{{number}} {what}", number=number) for number, what in left)
+        return in_clauses([LEFT_OUT.sub("", value), *why])
     if rounds := ROUNDS.fullmatch(value):
         return t("{count} rounds", count=int(rounds[1]))
     if pieces := PIECES.fullmatch(value):
