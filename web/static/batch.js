@@ -182,7 +182,7 @@ function dollars(usd) {
   if (typeof usd !== "number") return t("unknown");
   if (usd > 0 && usd < 0.001) return t("under $0.001");
   const digits = usd < 0.1 && usd > 0 ? 3 : 2;
-  return new Intl.NumberFormat(PLACE, { style: "currency", currency: "USD", currencyDisplay: "narrowSymbol", minimumFractionDigits: digits, maximumFractionDigits: digits }).format(usd);
+  return t("${usd}", { usd: usd.toLocaleString(PLACE, { minimumFractionDigits: digits, maximumFractionDigits: digits }) });
 }
 
 function lasted(seconds) {

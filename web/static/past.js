@@ -88,7 +88,7 @@ export async function recent() {
   return [h("section", { class: "recent", "aria-labelledby": "recent" }, h("div", { class: "head" }, h("h2", { id: "recent" }, t("Recent checks")), h("a", { class: "small", href: "/moot/debates" }, t("All {total}", { total: listing.total }))), h("ol", { class: "checks" }, rows))];
 }
 
-const WORDS = { running: t("under way"), waiting: t("waits for your answer"), interrupted: t("interrupted"), failed: t("failed"), cancelled: t("cancelled") };
+const WORDS = { running: t("under way"), waiting: t("waits for your answer"), interrupted: t("interrupted"), failed: t("has failed"), cancelled: t("cancelled") };
 /** Display names of systems. */
 export const METHODS = { rag: t("Quick check"), tool_mad: t("Debate"), proclaim: t("Trial"), find_claims: t("Claims of a text") };
 
