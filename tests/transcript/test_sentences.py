@@ -132,6 +132,10 @@ def test_what_a_sentence_names_is_put_into_the_language_where_it_can_be() -> Non
             "von den Zitaten: 1 stützt die Antwort und 2 sagen nichts über die Antwort; aus den Belegen folgen 3 von 4 "
             "Aussagen"
         )
+        alike = "Of the 3 pieces of evidence, 3 are near-duplicates of one another, from example.org. This is more than"
+        assert str(translated(f"{alike} a share of 0.5 (max_origin_share).")).endswith(
+            "Das ist mehr als ein Anteil von 0.5."
+        )
         assert translated(guarantee(30, 0.1)) is not None
         assert translated("A call was not made.") is None
     assert translated("The rounds are used up.") is None

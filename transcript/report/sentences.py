@@ -41,9 +41,9 @@ def translated(text: str, labels: Container[str] = ()) -> str | None:
     """
     if current_language() == "en":
         return None
-    found = [_sentence(text, labels)]
-    if found == [None]:
-        found = [_sentence(one, labels) for one in BETWEEN.split(text)]
+    found = [_sentence(one, labels) for one in BETWEEN.split(text)]
+    if None in found:  # a value may have sentences, too
+        found = [_sentence(text, labels)]
     return None if None in found else " ".join(map(str, found))
 
 

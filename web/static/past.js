@@ -36,8 +36,8 @@ export async function pastChecks(main, asked) {
     event.preventDefault();
     location.assign(address(1, { ...wanted, q: search.value.trim(), state: state.value, stage: reviewed.value, person: person.value, rating: rating.value, site: site.value.trim() }));
   };
-  const choose = (select, found, chosen = "") => {
-    select.append(...[...new Set([...found, chosen])].filter(Boolean).map((one) => h("option", { value: one }, one)));
+  const choose = (select, found, chosen = "", words = {}) => {
+    select.append(...[...new Set([...found, chosen])].filter(Boolean).map((one) => h("option", { value: one }, words[one] ?? one)));
     select.value = chosen;
   };
   let more = { choices: "" };
@@ -45,7 +45,7 @@ export async function pastChecks(main, asked) {
     const listing = await ask(`${ROUTE}?${new URLSearchParams({ page, ...wanted, ...more })}`);
     if (listing.persons) {
       choose(person, listing.persons, wanted.person);
-      choose(rating, listing.ratings, wanted.rating);
+      choose(rating, Object.keys(listing.ratings), wanted.rating, listing.ratings);
       more = {};
     }
     heading.textContent = wanted.q ? t("Past checks with “{words}”", { words: wanted.q }) : t("Past checks");

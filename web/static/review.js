@@ -207,11 +207,11 @@ class Panel {
 }
 
 /** What an entry changed, from what to what. */
-function entryOf(entry, { warnings, passages: numbers }, named = true) {
+function entryOf(entry, { warnings, scale, passages: numbers }, named = true) {
   const read = entry.acknowledged.map((kind) => warnings.find((one) => one.kind === kind)?.lead ?? kind);
   const changed = Object.entries(FIELDS).filter(([name]) => name in entry.changes && name !== "note" && name !== "to_readers");
   const line = ([name, words]) => {
-    const [before, after] = entry.changes[name];
+    const [before, after] = name === "rating" ? entry.changes[name].map((rating) => scale.find((step) => step.rating === rating)?.chip.word ?? rating) : entry.changes[name];
     return h("span", { class: "changed", dir: "auto" }, `${words}: `, before && [h("del", {}, before), " "], after ? h("ins", {}, after) : t("none"));
   };
   const number = numbers[entry.passage];
