@@ -236,7 +236,7 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
     """How a finished debate reached its result: the votes or findings, the number of rounds, and who decided."""
     if panel := (document["metrics"] or {}).get("panel"):
         found = {finding_chip(verdict).word: count for verdict, count in panel["verdicts"].items() if count}
-        given = [t("{number} found it “{finding}”", number=count, finding=word) for word, count in found.items()]
+        given = [t("{count} found it “{finding}”", count=count, finding=word) for word, count in found.items()]
         silent = panel["without_verdict"]
         if _has_warning(document, "burden_of_refutation"):
             given.append(t("no judge refuted it, so it counts as not refuted"))

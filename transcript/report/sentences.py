@@ -80,4 +80,8 @@ def _named(value: str, labels: Container[str]) -> str:
         return t("{count} pieces", count=int(pieces[1]))
     if searches := SEARCHES.fullmatch(value):
         return searches[1]
+    first, *clauses = value.split("; ")
+    told = [_sentence(one, labels) for one in clauses]
+    if clauses and None not in told:
+        return "; ".join([_named(first, labels), *map(str, told)])
     return _sentence(value, labels) or value
