@@ -270,10 +270,14 @@ async def list_page(page: int, client: LangGraphClient, wanted: Wanted) -> tuple
     return listed, len(groups)
 
 
-async def review_choices(client: LangGraphClient) -> dict[str, list[str]]:
-    """The ``persons`` who decided about the caller's debates, and their ``ratings``, by which `list_page` selects."""
-    reviewed = await run_in_threadpool(_reviewed, await _visible(client))
-    return {f"{name}s": sorted({one[name] for one in reviewed.values() if name in one}) for name in OF_REVIEW[1:]}
+async def review_choices(client: LangGraphClient) -> dict[str, Any]:
+    """The ``persons`` who decided about the caller's debates, and their ``ratings``, by which `list_page` selects.
+
+    Ratings are mapped to their words in the current language.
+    """
+    reviewed = (await run_in_threadpool(_reviewed, await _visible(client))).values()
+    ratings = {one["rating"]: one["chip"]["word"] for one in reviewed if "rating" in one}
+    return {"persons": sorted({one["person"] for one in reviewed if "person" in one}), "ratings": ratings}
 
 
 async def _visible(client: LangGraphClient) -> list[debates.Listed]:

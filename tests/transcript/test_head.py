@@ -80,6 +80,24 @@ def test_what_a_debate_did_in_a_sentence(towards: list[bool | None], asked: int,
     assert debate_in_words({"dissent": {"changes": changes, "asked_again": asked}, "turns": []}) == words
 
 
+def test_who_gave_no_answer_does_not_dissent() -> None:
+    """A ceiling kept both debaters from answering, and a judge decided."""
+    shared = {"round": 1, "phase": "primary", "step": "respond", "outcome": "budget_exhausted", "answer": None}
+    document: dict[str, Any] = {
+        "task": make_task("fever", claim="Eggs."),
+        "metrics": {},
+        "status": "done",
+        "answer": "SUPPORTS",
+        "raw_verdict": "SUPPORTS",
+        "votes": [{"agent": one, "answer": None, "group": None} for one in ("rag", "search")],
+        "turns": [{**shared, "agent": one} for one in ("rag", "search")],
+        **{name: [] for name in ("evidence", "corpora", "calls", "round_log", "warnings")},
+        "settings": {},
+    }
+    document["dissent"] = dissent_of(document)
+    assert dissent(document, Names(document)) == ("", [])
+
+
 def test_readers_whose_text_leaves_the_claim_open_do_not_dissent() -> None:
     """The graphs `isolate` and `madam_rag` have such votes."""
     votes = [("SUPPORTS", 0), ("SUPPORTS", 0), ("NOT ENOUGH INFO", None)]

@@ -133,6 +133,14 @@ def test_what_a_sentence_names_is_put_into_the_language_where_it_can_be() -> Non
             "von den Zitaten: 1 stützt die Antwort und 2 sagen nichts über die Antwort; aus den Belegen folgen 3 von 4 "
             "Aussagen"
         )
+        alike = "Of the 3 pieces of evidence, 3 are near-duplicates of one another, from example.org. This is more than"
+        assert str(translated(f"{alike} a share of 0.5 (max_origin_share).")).endswith(
+            "Das ist mehr als ein Anteil von 0.5."
+        )
+        searched = (
+            "3 pieces; none joins the record (mean novelty 0.00; 3 not admitted before; 6 not similar to the request)"
+        )
+        assert "zuvor nicht zugelassen; 6 der Anfrage nicht ähnlich" in str(translated(searched))
         assert translated(guarantee(30, 0.1)) is not None
         assert translated("nothing, because a source could not be searched") is not None
         found = "mean novelty 0.10; 3 not admitted before; 1 of too little weight; 2 not similar to the request"
@@ -141,6 +149,8 @@ def test_what_a_sentence_names_is_put_into_the_language_where_it_can_be() -> Non
             "Gewicht; 2 der Anfrage nicht ähnlich)"
         )
         assert translated("A call was not made.") is None
+    with speaking("ar"):  # in which a number stands after its words
+        assert "0.00; لم يُقبل من قبل: 3; لا يشبه الطلب: 6" in str(translated(searched))
     assert translated("The rounds are used up.") is None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from pypdfium2 import PdfDocument  # type: ignore[import-untyped]
 from python_calamine import CalamineWorkbook
@@ -227,3 +228,15 @@ async def test_checks_of_a_list_are_folded_in_past_checks(page: Page) -> None:
     await page.get_by_label("State").select_option("Failed")
     await page.get_by_role("button", name="Find").click()
     await page.get_by_text("No check matches.").wait_for()
+
+
+async def test_a_list_at_its_limit_says_once_how_the_rest_is_checked(page: Page, served: Served) -> None:
+    context = MODELS | {"model": "openai:gpt-4o-mini", "models": {}}  # whose price is known
+    claims = [{"claim": f"Otter {number} swims."} for number in range(3)]
+    body = {"id": str(uuid4()), "name": "otters.csv", "graph": "tool_mad", "input": {}, "context": context}
+    await page.request.post("/moot/api/batches", data=body | {"claims": claims, "at_once": 1, "max_cost": 0.000001})
+    await page.goto(f"/moot/batches/{body['id']}")
+    await page.locator(".warning", has_text="read the list again with a higher limit").wait_for()
+    cells = page.locator(".batch .cell", has_text="not begun")
+    await cells.last.wait_for()
+    assert {one[-10:] for one in await cells.all_inner_texts()} == {"is reached"}

@@ -90,6 +90,7 @@ async def test_the_second_of_two_editors_sees_what_the_first_did_and_decides(
     decide(id, "save", {"rating": "False", "summary": "Bo's words."}, person="Bo", based_on=0)
     await panel.get_by_role("button", name="Save draft").click()
     await panel.get_by_text("The check was changed since you opened it, by Bo").wait_for()
+    await panel.locator(".newer ins").first.wait_for()
     assert await panel.locator(".newer ins").all_inner_texts() == ["False", "Bo's words."]
     assert await panel.locator("#summary").input_value() == "My words."
     assert await panel.locator("#rating").input_value() == "False"  # theirs: nothing was written here
@@ -192,6 +193,12 @@ async def test_past_checks_are_selected_by_person_and_rating(
     assert await page.locator(".checks .claim").count() == 1
     assert await page.get_by_label("With", exact=True).input_value() == "Cy"
     assert await page.get_by_label("Our rating").input_value() == "Half true"
+    await page.context.add_cookies([{"name": "moot-language", "value": "de", "url": served.url}])
+    await page.reload()
+    assert await page.locator("#rating option:checked").inner_text() == "Halb wahr"
+    await page.goto(f"/moot/debates/{ids[1]}")
+    assert await page.locator(".hist ins").first.inner_text() == "Halb wahr"
+    await page.context.clear_cookies()
     await page.goto("/moot/debates?person=Nobody")
     await page.get_by_text("No check matches.").wait_for()
     assert await page.get_by_label("With", exact=True).input_value() == "Nobody"

@@ -235,7 +235,7 @@ def backing(document: Mapping[str, Any], names: Names) -> str:
     """How a finished debate reached its result: the votes or findings, the number of rounds, and who decided."""
     if panel := (document["metrics"] or {}).get("panel"):
         found = {finding_chip(verdict).word: count for verdict, count in panel["verdicts"].items() if count}
-        given = [t("{number} found it “{finding}”", number=count, finding=word) for word, count in found.items()]
+        given = [t("{count} found it “{finding}”", count=count, finding=word) for word, count in found.items()]
         silent = panel["without_verdict"]
         if _has_warning(document, "burden_of_refutation"):
             given.append(t("no judge refuted it, so it counts as not refuted"))
@@ -445,7 +445,7 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
     """The dissents: a text, and a list with the chip, the agent and the reason of each dissent.
 
     The text says how answers changed, or that there are no dissents; the text may be empty. The text and the list
-    are both empty if the debate failed or did not end.
+    are both empty if the debate failed or did not end. Who gave no answer does not dissent.
     """
     if document["status"] == "failed" or document["dissent"] is None:
         return "", []
@@ -461,19 +461,19 @@ def dissent(document: Mapping[str, Any], names: Names) -> tuple[str, list[tuple[
     minority = {
         (one["agent"], one["number"]): group["answer"]
         for group in document["dissent"]["minority"]
+        if group["answer"] is not None
         for one in group["by"]
     }
     voted = [key for vote in votes if (key := (vote["agent"], vote.get("number"))) in minority]
-    unasked = [key for key, answer in minority.items() if answer is not None]  # a debate without votes followed
     last = last_turns(turn for turn in document["turns"] if turn["step"] == "respond")
     found = []
-    for key in dict.fromkeys([*voted, *unasked]):
+    for key in dict.fromkeys([*voted, *minority]):  # without votes, a debate followed
         turn = last[key]
         quotes = [t("“{answer}”", answer=plain(c["quote"])) for c in turn.get("citations") or [] if c["verified"]]
         reason = plain(turn.get("rationale") or "")
         reason += t(" Quoted: {quotes}.", quotes="; ".join(quotes[:MOST_QUOTED])) if quotes else ""
         found.append((chip_of(document, turn.get("answer")), names(key[0]), reason))
-    if found or len(votes) < 2 or document["metrics"].get("withheld"):
+    if found or len(votes) < 2 or document["metrics"].get("withheld") or any(vote["answer"] is None for vote in votes):
         return changes, found
     given: dict[str, dict[Any, None]] = {}
     for turn in document["turns"]:

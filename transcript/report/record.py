@@ -214,6 +214,9 @@ def _why_next(document: Mapping[str, Any], column: Column, names: Names, *, last
     record = next((one for one in document["round_log"] if _column(one) == column), None)
     reason = record["reason"] if record else None
     reasons = [words_for("round", reason)] if reason and reason not in CODES["stop"] else []
+    answers = [vote["answer"] for vote in (record or {}).get("votes", [])]
+    if reason == "disputed" and None in answers and len({*answers}) <= 2:
+        reasons = [t("Not everybody gave an answer")]
     if reason == "unstable" and record:
         low = _low_scores(document, record, names)
         told = t("The answers agreed, but did not pass the checks")

@@ -43,9 +43,9 @@ def translated(text: str, labels: Container[str] = ()) -> str | None:
     """
     if current_language() == "en":
         return None
-    found = [_sentence(text, labels)]
-    if found == [None]:
-        found = [_sentence(one, labels) for one in BETWEEN.split(text)]
+    found = [_sentence(one, labels) for one in BETWEEN.split(text)]
+    if None in found:  # a value may have sentences, too
+        found = [_sentence(text, labels)]
     return None if None in found else " ".join(map(str, found))
 
 
@@ -85,4 +85,8 @@ def _named(value: str, labels: Container[str]) -> str:
         return t("{count} pieces", count=int(pieces[1]))
     if searches := SEARCHES.fullmatch(value):
         return searches[1]
+    first, *clauses = value.split("; ")
+    told = [_sentence(one, labels) for one in clauses]
+    if clauses and None not in told:
+        return "; ".join([_named(first, labels), *map(str, told)])
     return _sentence(value, labels) or value

@@ -144,7 +144,7 @@ class BatchPage {
     if (row.status === "waiting") return h("a", { class: "cell on", href: `/moot?thread=${row.thread}` }, icon("warn"), " " + t("waits for your answer"));
     if (row.status === "next") return h("span", { class: "cell" }, t("to come"));
     const again = h("button", { type: "button", class: "link", "aria-label": t("Try again: {claim}", { claim: row.claim.slice(0, 80) }), onclick: (event) => this.#do(event, "go-on", { rows: [row.number] }) }, t("Try again"));
-    if (row.status === "none") return h("span", { class: "cell" }, this.stoppedBy ? t("not begun: {why}", { why: this.stoppedBy }) : t("not begun"));
+    if (row.status === "none") return h("span", { class: "cell" }, this.stoppedBy ? t("not begun: {why}", { why: this.stoppedBy.split(". ")[0] }) : t("not begun"));
     const name = row.status === "interrupted" ? t("Stopped") : t("Failed");
     return h("div", { class: "bad" }, h("b", {}, icon("warn"), ` ${name}`), row.error && h("small", { dir: "auto" }, row.error), h("small", {}, again));
   }
@@ -182,7 +182,7 @@ function dollars(usd) {
   if (typeof usd !== "number") return t("unknown");
   if (usd > 0 && usd < 0.001) return t("under $0.001");
   const digits = usd < 0.1 && usd > 0 ? 3 : 2;
-  return new Intl.NumberFormat(PLACE, { style: "currency", currency: "USD", currencyDisplay: "narrowSymbol", minimumFractionDigits: digits, maximumFractionDigits: digits }).format(usd);
+  return t("${usd}", { usd: usd.toLocaleString(PLACE, { minimumFractionDigits: digits, maximumFractionDigits: digits }) });
 }
 
 function lasted(seconds) {

@@ -36,8 +36,8 @@ export async function pastChecks(main, asked) {
     event.preventDefault();
     location.assign(address(1, { ...wanted, q: search.value.trim(), state: state.value, stage: reviewed.value, person: person.value, rating: rating.value, site: site.value.trim() }));
   };
-  const choose = (select, found, chosen = "") => {
-    select.append(...[...new Set([...found, chosen])].filter(Boolean).map((one) => h("option", { value: one }, one)));
+  const choose = (select, found, chosen = "", words = {}) => {
+    select.append(...[...new Set([...found, chosen])].filter(Boolean).map((one) => h("option", { value: one }, words[one] ?? one)));
     select.value = chosen;
   };
   let more = { choices: "" };
@@ -45,7 +45,7 @@ export async function pastChecks(main, asked) {
     const listing = await ask(`${ROUTE}?${new URLSearchParams({ page, ...wanted, ...more })}`);
     if (listing.persons) {
       choose(person, listing.persons, wanted.person);
-      choose(rating, listing.ratings, wanted.rating);
+      choose(rating, Object.keys(listing.ratings), wanted.rating, listing.ratings);
       more = {};
     }
     heading.textContent = wanted.q ? t("Past checks with “{words}”", { words: wanted.q }) : t("Past checks");
@@ -88,7 +88,7 @@ export async function recent() {
   return [h("section", { class: "recent", "aria-labelledby": "recent" }, h("div", { class: "head" }, h("h2", { id: "recent" }, t("Recent checks")), h("a", { class: "small", href: "/moot/debates" }, t("All {total}", { total: listing.total }))), h("ol", { class: "checks" }, rows))];
 }
 
-const WORDS = { running: t("under way"), waiting: t("waits for your answer"), interrupted: t("interrupted"), failed: t("failed"), cancelled: t("cancelled") };
+const WORDS = { running: t("under way"), waiting: t("waits for your answer"), interrupted: t("interrupted"), failed: t("has failed"), cancelled: t("cancelled") };
 /** Display names of systems. */
 export const METHODS = { rag: t("Quick check"), tool_mad: t("Debate"), proclaim: t("Trial"), find_claims: t("Claims of a text") };
 

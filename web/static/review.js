@@ -201,21 +201,21 @@ class Panel {
   }
 
   #history() {
-    const rows = this.review.history.toReversed().map((entry) => h("tr", {}, h("th", { scope: "row", class: "when" }, h("time", { datetime: entry.at }, when(new Date(entry.at)))), h("td", { class: "by", dir: "auto" }, entry.person), h("td", {}, entryOf(entry, this.review, false))));
+    const rows = this.review.history.toReversed().map((entry) => h("tr", {}, h("th", { scope: "row", class: "when" }, h("time", { datetime: entry.at }, when(new Date(entry.at)))), h("td", { class: "by" }, h("bdi", {}, entry.person)), h("td", {}, entryOf(entry, this.review, false))));
     return h("details", { class: "fold", open: true }, h("summary", {}, h("span", { class: "nb" }, t("History")), h("span", { class: "quiet" }, t("who changed what, newest first"))), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("History") }, h("table", { class: "answers hist" }, h("thead", {}, h("tr", {}, [t("When"), t("Who"), t("What")].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows))));
   }
 }
 
 /** What an entry changed, from what to what. */
-function entryOf(entry, { warnings, passages: numbers }, named = true) {
+function entryOf(entry, { warnings, scale, passages: numbers }, named = true) {
   const read = entry.acknowledged.map((kind) => warnings.find((one) => one.kind === kind)?.lead ?? kind);
   const changed = Object.entries(FIELDS).filter(([name]) => name in entry.changes && name !== "note" && name !== "to_readers");
   const line = ([name, words]) => {
-    const [before, after] = entry.changes[name];
+    const [before, after] = name === "rating" ? entry.changes[name].map((rating) => scale.find((step) => step.rating === rating)?.chip.word ?? rating) : entry.changes[name];
     return h("span", { class: "changed", dir: "auto" }, `${words}: `, before && [h("del", {}, before), " "], after ? h("ins", {}, after) : t("none"));
   };
   const number = numbers[entry.passage];
   const passage = number ? h("a", { href: `#s${number}` }, t("Passage [{number}]", { number })) : t("A passage of another version");
-  const told = [entry.passage && passage, entry.to_readers && `${FIELDS.to_readers}: ${entry.to_readers}`, entry.note && `${FIELDS.note}: ${entry.note}`, "acknowledged" in entry.changes && entry.acknowledged.length > 0 && t("In spite of: {warnings}", { warnings: read.join(" ") })];
+  const told = [entry.passage && passage, entry.to_readers && [`${FIELDS.to_readers}: `, h("bdi", {}, entry.to_readers)], entry.note && [`${FIELDS.note}: `, h("bdi", { lang: entry.action === "recheck" ? "en" : null }, entry.note)], "acknowledged" in entry.changes && entry.acknowledged.length > 0 && t("In spite of: {warnings}", { warnings: read.join(" ") })];
   return [h("b", {}, named ? t("{what}: {name}, {time}.", { what: done(entry), name: entry.person, time: when(new Date(entry.at)) }) : done(entry)), changed.map(line), told.filter(Boolean).map((text) => h("span", { class: "changed", dir: "auto" }, text))];
 }
