@@ -151,9 +151,14 @@ if TYPE_CHECKING:
 else:
 
     class _InWords(type(BaseModel)):
-        def __call__(cls, *arguments: Any, **values: Any) -> Any:
+        def __call__(cls, *unnamed: Any, **values: Any) -> Any:
+            if unnamed:
+                raise UserError(
+                    f"{cls.__name__} takes values by name: {cls.__name__}({next(iter(cls.model_fields))}=...).",
+                    kind="invalid_setting",
+                )
             try:
-                return super().__call__(*arguments, **values)
+                return super().__call__(**values)
             except ValidationError as error:
                 raise UserError(f"{problems_of(cls, error)}.", kind="invalid_setting") from error
 

@@ -123,6 +123,7 @@ async def test_objects_of_other_classes(setting: Any, message: str) -> None:
         (lambda: rag.RagSettings(modle="fake:1"), "There is no setting 'modle'. Did you mean model?"),  # type: ignore[call-arg]
         (lambda: rag.RagSettings(model="gpt-4o", k=0), "for example openai:gpt-4o, .*; k: Input should be greater"),
         (lambda: Debater(name="a", retreiver="x"), "'retreiver'. Did you mean retriever?"),  # type: ignore[call-arg]
+        (lambda: Debater("a"), r"Debater takes values by name: Debater\(name=\.\.\.\)"),  # type: ignore[call-arg]
         (lambda: Agent(person="a judge"), "'person'. Did you mean persona?"),  # type: ignore[call-arg]
     ],
 )
