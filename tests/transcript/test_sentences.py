@@ -141,6 +141,7 @@ def test_what_a_sentence_names_is_put_into_the_language_where_it_can_be() -> Non
             "3 pieces; none joins the record (mean novelty 0.00; 3 not admitted before; 6 not similar to the request)"
         )
         assert "zuvor nicht zugelassen; 6 der Anfrage nicht ähnlich" in str(translated(searched))
+        assert "1.000,50\u00a0$" in str(translated("The limit of $1,000.50 for all claims is reached."))
         assert translated(guarantee(30, 0.1)) is not None
         assert translated("nothing, because a source could not be searched") is not None
         found = "mean novelty 0.10; 3 not admitted before; 1 of too little weight; 2 not similar to the request"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Container
 from functools import cache
 
-from moot.transcript.language import FOLDER, current_language, in_clauses, listed, t
+from moot.transcript.language import FOLDER, current_language, in_clauses, in_figures, listed, t
 from moot.transcript.report.codes import source_words
 
 PLACE = re.compile(r"\\\{(\w+)\\\}")
@@ -32,6 +32,7 @@ PIECES = re.compile(r"(\d+) pieces?")
 SEARCHES = re.compile(r"(\d+) retrievals?")
 LEFT_OUT = re.compile(r"; (\d+) (not admitted before|of too little weight|not similar to the request)")
 """How many passages do not join the record of a trial, and why (`moot.nodes._trial.discovery`)."""
+DOLLARS = re.compile(r"\$[\d,]+(?:\.(\d+))?")
 BETWEEN = re.compile(r"(?<=[.]) (?=[A-Z`])")
 """A place between two sentences."""
 
@@ -85,6 +86,8 @@ def _named(value: str, labels: Container[str]) -> str:
         return t("{count} pieces", count=int(pieces[1]))
     if searches := SEARCHES.fullmatch(value):
         return searches[1]
+    if usd := DOLLARS.fullmatch(value):
+        return t("${usd}", usd=in_figures(float(value[1:].replace(",", "")), len(usd[1] or "")))
     first, *clauses = value.split("; ")
     told = [_sentence(one, labels) for one in clauses]
     if clauses and None not in told:

@@ -145,7 +145,7 @@ class BatchPage {
     if (row.status === "next") return h("span", { class: "cell" }, t("to come"));
     const again = h("button", { type: "button", class: "link", "aria-label": t("Try again: {claim}", { claim: row.claim.slice(0, 80) }), onclick: (event) => this.#do(event, "go-on", { rows: [row.number] }) }, t("Try again"));
     if (row.status === "none") return h("span", { class: "cell" }, this.stoppedBy ? t("not begun: {why}", { why: this.stoppedBy.split(". ")[0] }) : t("not begun"));
-    const name = row.status === "interrupted" ? t("Stopped") : t("Failed");
+    const name = row.status === "interrupted" ? t("Stopped") : t("has failed");
     return h("div", { class: "bad" }, h("b", {}, icon("warn"), ` ${name}`), row.error && h("small", { dir: "auto" }, row.error), h("small", {}, again));
   }
 
