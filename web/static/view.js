@@ -90,7 +90,7 @@ export class DebateView {
       const busy = doing && doing.round === round && !answered && h("span", { class: "cell on" }, icon("run"), ` ${doing.doing}`);
       return h("td", { class: here(round) }, busy || (answered ? cellOf(known) : h("span", { class: "cell" }, round === now && !many ? t("to come") : "")));
     };
-    const decision = (row) => decided && h("td", {}, cellOf(row.cells.at(-1)));
+    const decision = (row) => decided && h("td", {}, row.cells.length ? cellOf(row.cells.at(-1)) : ""); // an agent that has not answered yet has no cells
     const body = [...rows.values()].map((row) => h("tr", {}, h("th", { scope: "row", class: "who" }, row.who, row.about && h("small", {}, row.about)), rounds.map((round, i) => cell(row, round, i)), later.map((round) => h("td", {}, h("span", { class: "cell" }, round === 1 ? t("to come") : t("if needed")))), decision(row)));
     if (atWork) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, t("At work")), rounds.map((round) => h("td", { class: here(round) }, round === now && h("span", { class: "cell on" }, icon("run"), " ", t("{count} agents", { count: atWork }))))));
     const why = (this.told.timeline?.why ?? []).slice(0, rounds.length);
