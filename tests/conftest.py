@@ -297,9 +297,10 @@ def _fail_if_the_server_is_imported() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _leave_no_trace() -> Iterator[None]:
-    """Undo what a test, or a command in its process, changed: variables, and what moot learnt from endpoints."""
-    before = dict(os.environ)
+    """Undo what a test, or a command in its process, changed: variables, paths, and what moot learnt."""
+    before, path = dict(os.environ), list(sys.path)
     yield
+    sys.path[:] = path  # a source of LangChain's adds the current folder
     if os.environ != before:
         os.environ.clear()
         os.environ.update(before)

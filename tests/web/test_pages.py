@@ -130,6 +130,7 @@ async def test_the_live_view_has_the_cards_of_the_last_part_and_of_open_parts(cl
     opened = client.post("/moot/api/told?open=" + view["parts"][0]["heading"], json=document).json()
     assert opened["parts"][0]["cards"]
     assert opened["timeline"]["columns"][-1] == "Decision"
+    assert len(opened["timeline"]["columns"]) == len(opened["timeline"]["rounds"]) + 1  # and the decision
 
 
 async def test_scores_are_accepted_without_the_answers_that_they_rate(client: TestClient) -> None:

@@ -58,10 +58,12 @@ class Row:
 class Timeline:
     """The answers by round.
 
-    ``why`` has a text for each column: why the debate continued or ended. The text for the decision is empty.
+    ``why`` has a text for each column: why the debate continued or ended. The text for the decision is empty. The first
+    columns are those of ``rounds``, the numbers of their rounds; a gate's own rounds and its debate's may share one.
     """
 
     columns: list[str]
+    rounds: list[int]
     rows: list[Row]
     why: list[str]
 
@@ -146,7 +148,7 @@ def timeline(document: Mapping[str, Any], sections: Iterable[Section], names: Na
             decided = Cell([said_chip(document, one)], note=words_for("outcome", one.outcome))
             rows.append(Row(names(turn["agent"]), "", [*(Cell() for _ in rounds), decided]))
     why = [_why_next(document, number, names, last=number == rounds[-1]) for number in rounds]
-    return Timeline(columns, rows, [*why, *[""] * (len(columns) - len(why))])
+    return Timeline(columns, [number for _, number in rounds], rows, [*why, *[""] * (len(columns) - len(why))])
 
 
 Column = tuple[bool, int]

@@ -81,7 +81,9 @@ export class DebateView {
   }
 
   #table({ rows, rounds, later, now, work, atWork, decided, many }) {
-    const title = (round) => (rounds.length + later.length > 1 || round > 1 ? t("Round {number}", { number: round }) : t("Answer")) + (round === now ? t(", now") : "");
+    const { columns = [], rounds: told = [] } = this.told.timeline ?? {};
+    const name = (round, i) => (told.length > 1 && i < told.length ? columns[i] : rounds.length + later.length > 1 || round > 1 ? t("Round {number}", { number: round }) : t("Answer")); // a gate's own columns have names
+    const title = (round, i) => name(round, i) + (round === now ? t(", now") : "");
     const here = (round) => (round === now ? "here" : null);
     const cell = (row, round, i) => {
       const known = row.cells[i];
@@ -90,12 +92,12 @@ export class DebateView {
       const busy = doing && doing.round === round && !answered && h("span", { class: "cell on" }, icon("run"), ` ${doing.doing}`);
       return h("td", { class: here(round) }, busy || (answered ? cellOf(known) : h("span", { class: "cell" }, round === now && !many ? t("to come") : "")));
     };
-    const decision = (row) => decided && h("td", {}, cellOf(row.cells.at(-1)));
+    const decision = (row) => decided && h("td", {}, row.cells.length ? cellOf(row.cells.at(-1)) : ""); // an agent that never answered has no cells
     const body = [...rows.values()].map((row) => h("tr", {}, h("th", { scope: "row", class: "who" }, row.who, row.about && h("small", {}, row.about)), rounds.map((round, i) => cell(row, round, i)), later.map((round) => h("td", {}, h("span", { class: "cell" }, round === 1 ? t("to come") : t("if needed")))), decision(row)));
     if (atWork) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, t("At work")), rounds.map((round) => h("td", { class: here(round) }, round === now && h("span", { class: "cell on" }, icon("run"), " ", t("{count} agents", { count: atWork }))))));
     const why = (this.told.timeline?.why ?? []).slice(0, rounds.length);
-    if (why.some(Boolean)) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, t("Why it continued")), h("td", { class: "quiet tiny", colspan: rounds.length + later.length + (decided ? 1 : 0) }, why.map((one, i) => one && h("p", {}, t("Round {number}", { number: rounds[i] }), `: ${one}`)))));
-    const head = [...rounds.map((round) => h("th", { scope: "col", class: here(round) }, title(round))), ...later.map((round) => h("th", { scope: "col" }, title(round))), decided && h("th", { scope: "col" }, t("Decision"))];
+    if (why.some(Boolean)) body.push(h("tr", {}, h("th", { scope: "row", class: "who quiet" }, t("Why it continued")), h("td", { class: "quiet tiny", colspan: rounds.length + later.length + (decided ? 1 : 0) }, why.map((one, i) => one && h("p", {}, name(rounds[i], i), `: ${one}`)))));
+    const head = [...rounds.map((round, i) => h("th", { scope: "col", class: here(round) }, title(round, i))), ...later.map((round) => h("th", { scope: "col" }, title(round))), decided && h("th", { scope: "col" }, t("Decision"))];
     const region = h("div", { class: "scroll holding", tabindex: 0, role: "region", "aria-label": t("Who answers what"), onscroll: () => (this.left = region.scrollLeft) }); // reading it later would force a layout
     region.style.setProperty("--columns", rounds.length + later.length + (decided ? 1 : 0));
     region.append(h("table", { class: "answers" }, h("caption", { class: "vh" }, t("Who answers what in each round")), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, many ? t("Answer") : t("Who")), head)), h("tbody", {}, body)));
