@@ -151,7 +151,7 @@ def test_what_a_sentence_names_is_put_into_the_language_where_it_can_be() -> Non
         )
         assert translated("A call was not made.") is None
     with speaking("ar"):  # in which a number stands after its words
-        assert "0.00; لم يُقبل من قبل: 3; لا يشبه الطلب: 6" in str(translated(searched))
+        assert "0.00؛ لم يُقبل من قبل: 3؛ لا يشبه الطلب: 6" in str(translated(searched))
     assert translated("The rounds are used up.") is None
 
 

@@ -30,8 +30,6 @@ BEARS = re.compile(r"(\d+) (bears?|speaks?|do|does) (?:it out|against it|not bea
 ROUNDS = re.compile(r"(\d+) rounds?")
 PIECES = re.compile(r"(\d+) pieces?")
 SEARCHES = re.compile(r"(\d+) retrievals?")
-LEFT_OUT = re.compile(r"; (\d+) (not admitted before|of too little weight|not similar to the request)")
-"""How many passages do not join the record of a trial, and why (`moot.nodes._trial.discovery`)."""
 DOLLARS = re.compile(r"\$[\d,]+(?:\.(\d+))?")
 BETWEEN = re.compile(r"(?<=[.]) (?=[A-Z`])")
 """A place between two sentences."""
@@ -77,9 +75,6 @@ def _named(value: str, labels: Container[str]) -> str:
         return listed(one if one in labels else t("“{answer}”", answer=one) for one in quoted)
     if BEARS.sub("", value) == "":
         return listed(t(BEARING[one[2]], count=int(one[1])) for one in BEARS.finditer(value))
-    if left := LEFT_OUT.findall(value):
-        why = (t(f"{{number}} {what}", number=number) for number, what in left)
-        return in_clauses([LEFT_OUT.sub("", value), *why])
     if rounds := ROUNDS.fullmatch(value):
         return t("{count} rounds", count=int(rounds[1]))
     if pieces := PIECES.fullmatch(value):
@@ -91,5 +86,5 @@ def _named(value: str, labels: Container[str]) -> str:
     first, *clauses = value.split("; ")
     told = [_sentence(one, labels) for one in clauses]
     if clauses and None not in told:
-        return "; ".join([_named(first, labels), *map(str, told)])
+        return in_clauses([_named(first, labels), *map(str, told)])
     return _sentence(value, labels) or value
