@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.nodes import trajectory_scores
 from moot.nodes._texts.verdict import turns_by_reason
@@ -123,5 +124,5 @@ async def test_answers_in_other_words_are_compared_over_all_rounds(start_stub: S
 def test_agents_stand_alone_under_either_preset(preset: str) -> None:
     kind = load_graph("free_mad").settings
     assert kind(preset=preset).conformity == "independent"
-    with pytest.raises(ValueError, match="conformity"):
+    with pytest.raises(UserError, match="conformity"):
         kind(preset=preset, conformity="neutral")

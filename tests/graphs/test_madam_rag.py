@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from moot.core.errors import UserError
 from moot.graphs import load_graph
 from moot.nodes._steps.aggregating import best_passages
 from moot.nodes._texts.given import check_given
@@ -227,5 +228,5 @@ async def test_under_a_ceiling_the_last_answer_of_the_aggregator_stands(start_st
 def test_the_settings_name_one_role_for_each_document() -> None:
     kind = load_graph("madam_rag").settings
     assert kind(max_documents=2).roles() >= {"agent-1", "agent-2", "aggregator", "pool"}
-    with pytest.raises(ValueError, match="no role 'agent-3'"):
+    with pytest.raises(UserError, match="no role 'agent-3'"):
         kind(max_documents=2, models={"agent-3": "fake:1"})

@@ -224,5 +224,5 @@ def test_deeply_nested_text_is_a_text() -> None:
 def test_settings_take_tools_and_wrappers_as_objects() -> None:
     settings = SourcesSettings(sources=(tool([ROW]), Wrapper()))
     assert settings.sources == ("object:search", "object:Wrapper")
-    with pytest.raises(ValueError, match="search tool or search wrapper"):
+    with pytest.raises(UserError, match="search tool or search wrapper"):
         SourcesSettings(sources=(Wrapper,))
