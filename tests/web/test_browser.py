@@ -25,7 +25,7 @@ LEXICAL = [{"name": name, "retriever": "bm25:demo-news"} for name in ("rag", "se
 QUICK = {"embedder": "openai:stub-embedding", "debaters": LEXICAL}
 MODELS = QUICK | {"models": {role: f"openai:stub-{role}" for role in ("rag", "search", "scorer", "judge")}}
 SLOW = QUICK | {"model": "openai:slow", "max_rounds": 2, "scoring": "consensus_only"}
-BOX, EXPERT, GO = "A claim, an article or a web address", "Method and every setting", "Check it"
+BOX, EXPERT, GO = "A claim, an article or a web address", "#expert > summary", "Check it"
 SUPPORTED = re.compile("^Supported, without a verified quote|^Supported by the evidence found")
 UNSAFE_LINKS = """() => [...document.querySelectorAll('a[href]')].map((a) => a.getAttribute('href'))
     .filter((href) => !/^(https?:|#|\\/moot)/.test(href))"""
@@ -42,7 +42,7 @@ async def start(page: Page, claim: str, settings: dict[str, Any], server: str = 
     """Fill in the form, and start a debate."""
     await page.goto(f"{server}/moot")
     await page.get_by_label(BOX).fill(claim)
-    await page.get_by_text(EXPERT).click()
+    await page.locator(EXPERT).press("Enter")
     await page.get_by_label("Method", exact=True).select_option(graph)
     await page.get_by_label("Settings as JSON").fill(json.dumps(settings))
     await page.get_by_role("button", name=GO).click()
@@ -142,7 +142,7 @@ async def test_the_form_shows_what_a_choice_costs_or_why_it_is_unavailable(page:
     await page.get_by_label(BOX).fill(CLAIM)
     await page.get_by_role("button", name=GO).click()
     await page.get_by_role("alert").get_by_text("There are no documents yet").wait_for()
-    await page.get_by_text(EXPERT).click()
+    await page.locator(EXPERT).press("Enter")
     await page.get_by_label("Method", exact=True).select_option("cortex_debate")
     await page.get_by_text("This method does not search").wait_for()
 
@@ -168,7 +168,7 @@ async def test_several_kinds_of_evidence_are_ticked(page: Page, served: Served) 
     await page.get_by_label("And search in").select_option("demo-news")
     await page.get_by_text("Will be used: The collection “demo-news”").wait_for()
     await page.get_by_label(BOX).fill(CLAIM)
-    await page.get_by_text(EXPERT).click()
+    await page.locator(EXPERT).press("Enter")
     settings = {name: value for name, value in MODELS.items() if name != "debaters"} | {"max_rounds": 1}
     await page.get_by_label("Settings as JSON").fill(json.dumps(settings))
     await page.get_by_role("button", name=GO).click()
@@ -191,7 +191,7 @@ async def test_the_form_says_that_pages_are_read_unless_they_are_not(page: Page)
     await page.get_by_label("Web", exact=True).check()
     await line.get_by_text("fetched and read").wait_for()
     assert "pages that the web search finds are fetched and read" in await line.inner_text()
-    await page.get_by_text(EXPERT).click()
+    await page.locator(EXPERT).press("Enter")
     await page.get_by_text("Searching", exact=True).click()
     await page.get_by_label("Read the pages that a web search finds").select_option("no")
     assert "fetched and read" not in await line.inner_text()
@@ -332,7 +332,7 @@ async def test_evidence_given_with_a_claim_can_be_struck_in_another_branch(page:
     await page.get_by_role("button", name="Add a text").click()
     await page.keyboard.type("Fur")  # the new text's title has the focus
     await page.get_by_label(BOX).fill(CLAIM)
-    await page.get_by_text(EXPERT).click()
+    await page.locator(EXPERT).press("Enter")
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"max_rounds": 1, "scoring": "all_rounds"}))
     await page.get_by_role("button", name=GO).click()
     await page.get_by_text("Text 3: it has a title but no text.").wait_for()
@@ -368,7 +368,7 @@ async def test_the_form_sends_the_selected_preset_and_shows_its_defaults(page: P
     await page.route("**/runs/stream", refuse)
     await page.goto("/moot")
     await page.get_by_label(BOX).fill(CLAIM)
-    await page.get_by_text(EXPERT).click()
+    await page.locator(EXPERT).press("Enter")
     for number, (preset, shown) in enumerate({"practical": "yes", "paper": "no"}.items(), 1):
         await page.get_by_label("Preset").select_option(preset)
         assert await page.locator("#setting-read_pages option").first.text_content() == f"by default: {shown}"

@@ -28,7 +28,7 @@ LIST: Any = {
 async def test_the_claims_of_an_article_are_found_and_checked(page: Page, served: Served) -> None:
     """A user pastes an article, corrects one claim, leaves out another, watches the checks, and reads a report."""
     await page.goto("/moot")
-    await page.get_by_text(EXPERT).click()
+    await page.locator(EXPERT).press("Enter")
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "openai:stub", "max_rounds": 1}))
     await page.get_by_label(BOX).fill(f"{TEXT}\n\n{'It rained on that day, as it often does there. ' * 12}")
     await page.get_by_role("button", name="Find its claims").click()
@@ -73,7 +73,7 @@ async def test_the_claims_of_an_article_are_found_and_checked(page: Page, served
 
 async def test_a_user_adds_a_claim_to_a_list_and_checks_it(page: Page, served: Served) -> None:
     await page.goto("/moot")
-    await page.get_by_text(EXPERT).click()
+    await page.locator(EXPERT).press("Enter")
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))
     await page.get_by_label(BOX).fill(" ".join(f"Sentence number {i} says little." for i in range(40)))
     await page.get_by_role("button", name="Check it as one claim instead").wait_for()
@@ -92,7 +92,7 @@ async def test_a_user_adds_a_claim_to_a_list_and_checks_it(page: Page, served: S
 async def test_a_pasted_list_is_recognised_and_its_claims_are_checked(page: Page, served: Served) -> None:
     """A claim in two lines, and a text of several paragraphs, are not lists."""
     await page.goto("/moot")
-    await page.get_by_text(EXPERT).click()
+    await page.locator(EXPERT).press("Enter")
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))
     for text, button in (
         ("The Suez Canal was dug\nin ten years.", GO),
@@ -104,7 +104,7 @@ async def test_a_pasted_list_is_recognised_and_its_claims_are_checked(page: Page
     await page.get_by_role("button", name="Check it as one claim instead").click()
     await page.get_by_role("button", name=GO).wait_for()
     await page.reload()
-    await page.get_by_text(EXPERT).click()
+    await page.locator(EXPERT).press("Enter")
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))
     await page.get_by_label(BOX).fill(text)
     await page.get_by_role("button", name="List these claims").click()
@@ -135,7 +135,7 @@ async def test_a_list_from_a_spreadsheet_is_asked_about_and_its_rows_are_correct
     rows = f"Nr;Behauptung;Datum\n1;{CLAIM};3/4/2025\n2;Fish can fly.;in autumn\n"
     file: Any = {"name": "liste.csv", "mimeType": "text/csv", "buffer": rows.encode()}
     await page.goto("/moot/claims")
-    await page.get_by_text(EXPERT).click()
+    await page.locator(EXPERT).press("Enter")
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "fake:3", "max_rounds": 1}))
     await page.get_by_label("An article").set_input_files(file)
     await page.get_by_text("No column is called claim.").wait_for()
@@ -203,7 +203,7 @@ async def upload(page: Page, text: str) -> None:
     await page.goto("/moot/debates")  # a page that stores no list
     await page.evaluate("sessionStorage.clear()")
     await page.goto("/moot/claims")
-    await page.get_by_text(EXPERT).click()
+    await page.locator(EXPERT).press("Enter")
     await page.get_by_label("Settings as JSON").fill(json.dumps(MODELS | {"model": "openai:stub", "max_rounds": 1}))
     file: Any = {"name": "odd.csv", "mimeType": "text/csv", "buffer": text.encode()}
     await page.locator("#many").set_input_files(file)

@@ -138,7 +138,7 @@ async def test_a_model_in_the_settings_as_json_overrides_the_chosen_model(page: 
     """If the form used the chosen built-in model, the button for the article would be `LISTS`, not `FINDS`."""
     await page.goto("/moot")
     await page.get_by_label("Built in").check()
-    await page.get_by_text(EXPERT).click()
+    await page.locator(EXPERT).press("Enter")
     await page.get_by_label("Settings as JSON").fill('{"model": "openai:stub"}')
     await page.get_by_label(BOX).fill(ARTICLE)
     await page.get_by_role("button", name=FINDS).wait_for()
